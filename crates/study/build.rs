@@ -1,4 +1,4 @@
-//! Hashes what the program is built from, so that results which another model gave are told from this one's
+//! Hashes the program's sources, so that results of another model are distinguished from this one's
 //! (`compare/fingerprint.rs`). Debug and release builds have the same hash.
 
 use std::io;

@@ -206,7 +206,7 @@ impl Array {
     /// writes the result. Concurrent writes to the unit wait, so none is undone.
     ///
     /// # Errors
-    /// As [`Array::write`]. If the unit is unreadable, or part of it still would be afterwards, fails with
+    /// Same as [`Array::write`]. If the unit is unreadable, or part of it still would be afterwards, fails with
     /// nothing written.
     pub async fn edit(
         &self,
@@ -239,7 +239,7 @@ impl Array {
     /// Writes `bytes` of `content` at `offset` of a unit, if [supported](Array::takes_parts).
     ///
     /// # Errors
-    /// As [`Array::write`].
+    /// Same as [`Array::write`].
     pub async fn write_part(
         &self,
         context: impl Into<WorkContext>,
@@ -259,7 +259,7 @@ impl Array {
     /// Deallocates `count` units from `first`, which then read as zeroes.
     ///
     /// # Errors
-    /// As [`Array::write`].
+    /// Same as [`Array::write`].
     pub async fn trim(
         &self,
         context: impl Into<WorkContext>,
@@ -291,7 +291,7 @@ impl Array {
     /// Flushes, and marks everything as clean, so that nothing has to be checked at the next power-on.
     ///
     /// # Errors
-    /// As [`Array::flush`].
+    /// Same as [`Array::flush`].
     pub async fn shutdown(&self, span: SpanId) -> Result<(), MediaError> {
         let at_rest = self.0.intents.idle(false);
         self.flush(span).await?;
@@ -357,7 +357,7 @@ impl UnitExchange {
     /// Writes the unit, the only element of `contents`, and releases it.
     ///
     /// # Errors
-    /// As [`Array::write`].
+    /// Same as [`Array::write`].
     pub async fn write(
         self,
         span: SpanId,

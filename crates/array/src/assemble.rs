@@ -323,10 +323,10 @@ impl Array {
         self.0.unused.take().into_iter().map(Unused).collect()
     }
 
-    /// As [`Array::add_spare`], for a drive that was found at assembly.
+    /// Like [`Array::add_spare`], for a drive that was found at assembly.
     ///
     /// # Errors
-    /// As [`Array::add_spare`].
+    /// Same as [`Array::add_spare`].
     pub async fn add_unused(&self, spare: Unused) -> Result<usize, ArrayError> {
         let slot = self.failed_slot().await?;
         self.add(slot, spare.0).await

@@ -50,7 +50,7 @@ impl Level {
 /// Assumption about the contents of new members when an array is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Initial {
-    /// Zeroes, or nothing that is read before it is written: copies and parity are consistent.
+    /// The members' contents are zero, or are not read before they are written: copies and parity are consistent.
     Zeroed,
     /// Unknown: copies and parity are made consistent in the background.
     Unknown,
@@ -89,8 +89,7 @@ pub enum Canary {
 pub struct ArrayConfig {
     /// RAID level.
     pub level: Level,
-    /// Units of a chunk: a power of two from 1 to 1024. For level 1 it only determines how much is rebuilt at
-    /// once.
+    /// Units of a chunk: a power of two from 1 to 1024. For level 1 it only determines the rebuild step.
     pub chunk_units: u32,
     /// Identity of the array.
     pub uuid: [u8; 16],
@@ -158,7 +157,7 @@ pub enum ArrayError {
         /// The minimum for the level.
         least: usize,
     },
-    /// Mirrored pairs need an even number of members.
+    /// The number of members is odd; mirroring needs pairs.
     #[error("{0} members for level 10, which takes an even number")]
     Odd(usize),
     /// The members differ in capacity.
@@ -166,7 +165,7 @@ pub enum ArrayError {
     Capacity {
         /// The member that differs.
         member: usize,
-        /// Its capacity in units.
+        /// Capacity of the member in units.
         units: u64,
         /// Capacity of member 0 in units.
         first: u64,
@@ -198,13 +197,13 @@ pub enum ArrayError {
     Differs {
         /// Name of the parameter.
         what: &'static str,
-        /// Its value on the members.
+        /// Value found on the members.
         found: u64,
-        /// Its value in the configuration.
+        /// Value in the configuration.
         expected: u64,
     },
-    /// There is no failed slot for a spare.
-    #[error("no slot has failed, so a spare has no place")]
+    /// No failed slot is left for a spare.
+    #[error("no failed slot is left for a spare")]
     NoSlot,
     /// Too many members are missing or stale.
     #[error("{missing} of {members} members are missing or stale: the array has lost data")]

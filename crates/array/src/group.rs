@@ -24,8 +24,8 @@ pub(crate) enum Verb {
 #[derive(Default)]
 pub(crate) struct Piece {
     pub(crate) slot: usize,
-    /// Event number with which the slot's member joined when this was sent: a failure of an old member says
-    /// nothing about its successor.
+    /// Event number with which the slot's member had joined when this was sent. A failure of an earlier
+    /// member must not affect its successor.
     pub(crate) joined: u32,
     pub(crate) verb: Verb,
     pub(crate) first: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Group {
     left: Cell<u32>,
     answered: Notify,
     pub(crate) span: Cell<SpanId>,
-    /// It waits behind host I/Os.
+    /// Whether the group waits behind host I/Os.
     pub(crate) is_background: Cell<bool>,
 }
 
@@ -162,7 +162,7 @@ impl Group {
     }
 }
 
-/// Pool of groups, as many as the maximum of operations in flight.
+/// Pool of groups, one per operation in flight at most.
 pub(crate) struct Groups {
     clock: Clock,
     free: RefCell<Vec<Rc<Group>>>,

@@ -212,7 +212,7 @@ impl Inner {
         self.send_from(group, 0, cause);
     }
 
-    /// Sends the pieces of a group from `first` on. Those for missing members fail at once.
+    /// Sends the pieces of a group from index `first` on. Pieces for missing members fail immediately.
     pub(crate) fn send_from(&self, group: &LentGroup<'_>, first: usize, cause: Cause) {
         let (slots, joined) = (self.slots.borrow(), self.joined.borrow());
         for index in first..group.len() {

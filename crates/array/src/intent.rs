@@ -33,7 +33,7 @@ pub(crate) struct Intents {
 struct State {
     /// Bits, one for each region, that are durable on the members or about to be.
     bits: Vec<u64>,
-    /// Of these, the ones that are not durable yet.
+    /// Bits among these that are not durable yet.
     wanted: Vec<u64>,
     wanted_count: u32,
     /// Bits whose clearing is not durable yet.

@@ -221,7 +221,7 @@ fn checksum(inner: &Inner, head: &[u8; UNIT_BYTES], contents: &[Content]) -> u32
     sum
 }
 
-/// The entry at the start of `contents`; None if there is none, or not all of it.
+/// Decodes the entry at the start of `contents`; `None` if there is none or it is incomplete.
 fn decode(inner: &Inner, contents: &[Content]) -> Option<FoundEntry> {
     let first = contents.first()?;
     let mut head = [0; UNIT_BYTES];

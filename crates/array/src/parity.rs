@@ -1,7 +1,7 @@
 //! Writes of level 5: whole stripes, and partial stripes by the method that reads less.
 //!
 //! For a partial stripe, either the old data and the old parity are read and the change is XORed into the
-//! parity (read-modify-write), or the rest of the stripe is read and the parity computed anew
+//! parity (read-modify-write), or the rest of the stripe is read and the parity recomputed
 //! (reconstruct-write). With a missing member there is no choice: reconstruct-write if the missing chunk is
 //! written, otherwise read-modify-write. A stripe whose parity cannot be trusted yet is always reconstructed.
 //!
@@ -22,7 +22,7 @@ enum Method {
     Modify,
     /// From the rest of the stripe.
     Reconstruct,
-    /// Not at all: its member is missing.
+    /// Not computed: its member is missing.
     None,
 }
 
@@ -243,8 +243,7 @@ impl Inner {
         self.unless_broken()
     }
 
-    /// Reads what the parity of the segments needs, and computes it, in order of the segments that have
-    /// parity.
+    /// Reads the inputs of the segments' parity and computes it, in the order of the segments with parity.
     async fn compute(
         &self,
         context: WorkContext,

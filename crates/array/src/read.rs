@@ -15,7 +15,7 @@ use byteway_wire::content::Content;
 pub(crate) struct Fragment {
     first: u64,
     count: u64,
-    /// Their position in the group; None if no member has them.
+    /// Position of the units in the group; `None` if no member has them.
     read: Option<(usize, usize)>,
 }
 

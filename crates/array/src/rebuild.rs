@@ -9,7 +9,7 @@ pub struct Rebuild {
     pub slot: usize,
     /// Total stripes of the member.
     pub stripes: u64,
-    /// Of those, the ones already present at the start: not 0 after a power cut.
+    /// Stripes already present at the start: nonzero after a power cut.
     pub before: u64,
     /// Stripes present now.
     pub done: u64,

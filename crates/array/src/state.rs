@@ -46,7 +46,7 @@ impl Inner {
         self.write_superblocks_with(&[]).await;
     }
 
-    /// As `write_superblocks`, including the failures in `taken`.
+    /// Like `write_superblocks`, including the failures in `taken`.
     async fn write_superblocks_with(&self, taken: &[(usize, SlotState)]) {
         let _turn = self.superblock_turn.acquire(1).await;
         let states = {

@@ -164,7 +164,7 @@ impl Inner {
         !wrong.is_empty()
     }
 
-    /// As `repair_parity`, with unreadable units.
+    /// Like `repair_parity`, with unreadable units.
     #[cold]
     async fn repair_offsets(&self, stripe: u64, bad: &mut [u64]) -> bool {
         let layout = &self.layout;

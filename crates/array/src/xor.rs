@@ -29,7 +29,7 @@ impl Parity {
         self.is_zero = false;
     }
 
-    /// Returns the result, and starts anew.
+    /// Returns the result, and starts again.
     pub(crate) fn take(&mut self, keep: Keep) -> Content {
         if std::mem::replace(&mut self.is_zero, true) {
             return Content::Zero;

@@ -33,7 +33,7 @@ async fn member(
     let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
     let config =
         MemberConfig { lanes: 16, pointer: PointerKind::Prp, keep: Keep::Stamps, name: "member".into() };
-    let member = MemberDrive::open(&driver, queue, config).unwrap().expect("a namespace of blocks");
+    let member = MemberDrive::open(&driver, queue, config).unwrap().expect("a block namespace");
     (powered, driver, member)
 }
 

@@ -23,7 +23,7 @@ use byteway_link::{Memory, PcieConfig};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::rc::Rc;
 
-/// Where the array's work runs.
+/// Location of the array's work.
 #[derive(Clone)]
 pub enum ArrayLocation {
     /// On the host's processors; the last one is its home.
@@ -37,9 +37,9 @@ pub enum ArrayLocation {
     Bridge {
         /// The link.
         link: PcieConfig,
-        /// Non-volatile memory for small writes; `None`: there is none.
+        /// Non-volatile memory for small writes; `None` if there is none.
         nvram: Option<NvramConfig>,
-        /// Its processor's cores.
+        /// Cores of the bridge's processor.
         cores: u32,
         /// Clock of each core, in hertz.
         hertz: u64,
@@ -49,12 +49,12 @@ pub enum ArrayLocation {
 /// An array of drives that form one drive.
 #[derive(Clone)]
 pub struct ArrayDriveConfig {
-    /// The drive that applications see. Its flash is its members'; its cycles are charged where its work runs, with
-    /// memory as fast as its site says.
+    /// The array as a drive, as applications see it. Its flash is that of the members. Its cycles are charged
+    /// where the array's work runs, with the memory speed of its site.
     pub drive: DriveConfig,
     /// The array.
     pub array: ArrayConfig,
-    /// Where its work runs.
+    /// Location of the array's work.
     pub place: ArrayLocation,
     /// Cost of driving a member there, per command.
     pub costs: HostCosts,
@@ -87,7 +87,7 @@ pub enum ArrayDriveError {
     Driver {
         /// Number of the member.
         member: usize,
-        /// Its failure.
+        /// Error of the member's driver.
         error: DriverError,
     },
     /// A member has no usable block namespace.
@@ -104,9 +104,9 @@ impl From<ArrayError> for ArrayDriveError {
 /// Whether members are new, or belong to an existing array.
 #[derive(Debug)]
 pub enum Members {
-    /// They are empty: create the array.
+    /// Empty drives, on which an array is created.
     New,
-    /// They belong to an existing array, with the contents of a bridge's memory.
+    /// Members of an existing array, with the contents of the bridge's memory.
     Used(Nvram),
 }
 
@@ -118,12 +118,12 @@ pub struct PoweredArray {
     pub bridge: Option<Bridge>,
 }
 
-/// Assembles `members`, which have power and no driver yet, into one drive. Of new members the last
-/// [`ArrayDriveConfig::spares`] are spares. Of an existing array up to as many that hold nothing of it are spares,
-/// because a former spare may be a member by now.
+/// Assembles `members`, which are powered and have no driver yet, into one drive. In a new array the last
+/// [`ArrayDriveConfig::spares`] members are spares. In an existing one, up to that many members without array
+/// data become spares, because a former spare may be a member by now.
 ///
 /// # Errors
-/// [`ArrayDriveError`] if a member fails, they are not alike, or the configuration is invalid.
+/// [`ArrayDriveError`] if a member fails, members differ, or the configuration is invalid.
 pub async fn assemble(
     clock: &Clock,
     config: ArrayDriveConfig,
@@ -225,7 +225,7 @@ async fn take_places(array: Array, spares: Vec<Spare>) {
     }
 }
 
-/// Attaches a driver to a member; `cpu` pays for its commands and interrupts.
+/// Attaches a driver to a member; its commands and interrupts are charged to `cpu`.
 async fn open(
     config: &ArrayDriveConfig,
     member: &PoweredDrive,

@@ -27,19 +27,20 @@ use std::rc::Rc;
 /// An endpoint without its flash.
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
-    /// Its controller.
+    /// Controller of an endpoint.
     pub controller: ControllerConfig,
-    /// Its processor and memory: those of an FPGA that decodes commands and moves data.
+    /// Processor and memory of an endpoint: an FPGA that decodes commands and moves data.
     pub site: SiteConfig,
-    /// Its link.
+    /// Link of an endpoint.
     pub link: PcieConfig,
 }
 
 /// A drive whose firmware runs on the host.
 #[derive(Clone, Debug)]
 pub struct HostedConfig {
-    /// The drive that applications see: its flash is that of all endpoints, its cycles are charged to the host's
-    /// processors, and its site says how fast these and the host's memory are. The number of processors is the host's.
+    /// The drive that applications see. Its flash is that of all endpoints. Its cycles are charged to the
+    /// host's processors, whose number is the host's; its site states the speed of these and of the host's
+    /// memory.
     pub drive: DriveConfig,
     /// Number of endpoints, which share the channels equally.
     pub endpoints: u32,
@@ -51,7 +52,7 @@ pub struct HostedConfig {
     pub lanes: usize,
     /// Cost of the endpoints' driver, per raw command.
     pub costs: HostCosts,
-    /// How it detects completions.
+    /// How the host detects completions of endpoints.
     pub completion: Completion,
     /// Only one command at a time uses map and buffer.
     pub is_locked: bool,
@@ -77,7 +78,7 @@ pub enum HostedError {
     Driver {
         /// Number of the endpoint.
         endpoint: usize,
-        /// Its failure.
+        /// Error of the endpoint's driver.
         error: DriverError,
     },
     /// An endpoint has no raw flash namespace.
@@ -126,7 +127,7 @@ impl HostedConfig {
     /// Checks that such a drive is possible.
     ///
     /// # Errors
-    /// [`ConfigError`] that says what is wrong and what would be right.
+    /// [`ConfigError`] with the invalid value and the valid range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let channels = self.drive.geometry.channels;
         if self.endpoints == 0 || !channels.is_multiple_of(self.endpoints) {
@@ -187,7 +188,7 @@ impl HostedConfig {
     /// Media of new endpoints.
     ///
     /// # Errors
-    /// As [`HostedConfig::validate`].
+    /// Same as [`HostedConfig::validate`].
     pub fn media(&self) -> Result<Vec<Medium>, ConfigError> {
         self.validate()?;
         (0..self.endpoints).map(|number| Drive::medium(&self.endpoint_number(number))).collect()

@@ -24,7 +24,7 @@ use std::rc::Rc;
 pub struct PartialConfig {
     /// The map is in the host's memory.
     pub map: bool,
-    /// The host decides what is collected.
+    /// Whether the host decides on garbage collection.
     pub collection: bool,
     /// Clock of a host processor, in hertz.
     pub hertz: u64,

@@ -37,8 +37,8 @@ struct Together {
     blocks: u16,
 }
 
-/// Synchronizes garbage collection of all members and spares. Each has two tasks, which end when it is gone or does not
-/// support windows.
+/// Synchronizes garbage collection of all members and spares. Each has two tasks, which end when it is
+/// removed or does not support windows.
 pub(crate) fn coordinate(clock: &Clock, placement: &Placement, drivers: Vec<Driver>, blocks: u16) {
     let seat = |driver| Seat { driver, called: Notify::new(clock) };
     let seats: Vec<Seat> = drivers.into_iter().map(seat).collect();
@@ -84,7 +84,7 @@ async fn listen(together: Rc<Together>, number: usize) {
 }
 
 impl Together {
-    /// Sets the feature of a member. `false`: it is not supported, or the member is gone.
+    /// Sets the feature of a member. Returns false if it is not supported or the member was removed.
     async fn set(&self, number: usize, window: CollectionWindow) -> bool {
         self.convert().await;
         let cdw11 = window.into_bits();

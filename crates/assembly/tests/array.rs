@@ -201,7 +201,7 @@ fn bridge() -> ArrayLocation {
     ArrayLocation::Bridge { link: link_config(), nvram: Some(nvram), cores: 1, hertz: 1_000_000_000 }
 }
 
-// What a bridge has acknowledged from its memory must survive a power cut, at any moment.
+// A write that a bridge has acknowledged from its memory must survive a power cut at any moment.
 #[test]
 fn a_bridge_keeps_what_it_has_acknowledged() {
     let (mut media, mut found, truth) = (vec![None, None, None], Members::New, truth());

@@ -271,7 +271,7 @@ fn rough(seed: u64, count: usize, failures: u64) -> (u64, u64, u64, u64, u64) {
 /// No loans are left, and nothing has leaked.
 async fn is_well(clock: &Clock, jbof: &Jbof) {
     clock.sleep(PERIOD * 20).await;
-    assert!(jbof.is_at_rest(), "something is lent, or bound, for ever");
+    assert!(jbof.is_at_rest(), "something stays lent or bound");
     for drive in 0..jbof.len() {
         let powered = jbof.drive(drive).unwrap();
         assert!(powered.drive.controller.is_quiet(), "drive {drive}: slots, permits and tags are free");
@@ -390,8 +390,9 @@ fn lender_and_borrower_are_pulled_out() {
     });
 }
 
-// After a reset the lender's queue is its own again. A reset between its daemon's period and the host's, or longer than
-// both, must leave no other impression: a redirected command would be executed on the lender's data.
+// A reset returns the lender's queue to its own host. Whether it comes between its daemon's period and the
+// host's, or lasts longer than both, no command may be redirected afterwards: it would be executed on the
+// lender's data.
 #[test]
 fn a_lender_is_reset_at_any_moment() {
     for moment in 0..RESETS {

@@ -92,7 +92,7 @@ fn the_books_of_endpoints_balance_at_any_instant() {
             under_way
         })
         .unwrap();
-    assert!(under_way > 10, "{under_way} instants with writes under way");
+    assert!(under_way > 10, "{under_way} instants with writes in flight");
 }
 
 /// A checksum that distinguishes contents.

@@ -47,7 +47,7 @@ fn a_busy_drive_gets_more_done_with_an_idle_peer() {
     let (crowded, figures, (redirected, _)) = rate(true, true);
     // An offer from before the peer was busy may be claimed, without effect.
     assert_eq!((figures.1.lent, redirected), (0, 0), "both are busy");
-    assert!(crowded as f64 > 0.97 * alone as f64, "{crowded} beside a busy peer, {alone} alone");
+    assert!(crowded as f64 > 0.97 * alone as f64, "{crowded} next to a busy peer, {alone} alone");
 }
 
 // A lender that served others first would be a bad neighbor: when its own users come, it must get its processor back.

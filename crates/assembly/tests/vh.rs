@@ -296,7 +296,7 @@ fn copies_stop_when_they_are_to() {
         while figures(&jbof, 0).units_copied == before {
             clock.sleep(Delay::from_us(5)).await;
         }
-        assert!(!own.is_quiet(), "copies are under way");
+        assert!(!own.is_quiet(), "copies are in flight");
         jbof.quiesce().await;
         assert!(own.is_quiet() && own.away() > 0);
         (0..2).for_each(|drive| jbof.drive(drive).unwrap().balance().unwrap());

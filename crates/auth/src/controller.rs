@@ -31,7 +31,7 @@ pub enum Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TakeError {
     /// The host is authenticated, and this message does not start another transaction.
-    #[error("an authentication message of no transaction")]
+    #[error("an authentication message belongs to no transaction")]
     OutOfSequence,
     /// The system has no random bytes.
     #[error(transparent)]
@@ -81,7 +81,7 @@ enum State {
     /// The challenge is pending: the host has to receive it.
     Challenge(Open, Vec<u8>),
     Reply(Open),
-    /// Success1 is pending. The flag tells whether the host then has to confirm the controller's response.
+    /// Success1 is pending. The flag tells whether the host has to confirm the controller's response.
     Success1(Vec<u8>, bool),
     Success2,
     /// Failure1 is pending.
@@ -106,7 +106,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// For a host with these secrets and this NQN, which has connected a queue.
+    /// Authentication of a host with these secrets and this NQN, which has connected a queue.
     pub fn new(endpoint: &Rc<Endpoint>, secrets: &HostSecrets, host: Nqn, subsystem: Nqn) -> Controller {
         let (endpoint, secrets) = (endpoint.clone(), secrets.clone());
         Controller {
@@ -174,8 +174,8 @@ impl Controller {
         self.state = State::Idle;
     }
 
-    /// Processes a message of the host. An invalid message is no error here: the host finds the reason in the
-    /// message that it receives next.
+    /// Processes a message of the host. For an invalid message this succeeds: the next message to the host
+    /// reports the reason.
     ///
     /// # Errors
     /// See [`TakeError`].

@@ -32,7 +32,7 @@ impl Default for Algorithms {
 
 /// The system has no random bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the system gives no random bytes")]
+#[error("the system provides no random bytes")]
 pub struct NoRandomness;
 
 /// A future that resolves to the result of an exponentiation.
@@ -52,7 +52,7 @@ pub trait Provider {
     }
 }
 
-/// One end, for any number of transactions.
+/// One end of authentication, for any number of transactions.
 pub struct Endpoint {
     algorithms: Algorithms,
     provider: Box<dyn Provider>,

@@ -22,14 +22,14 @@ pub enum LoginError {
     Refused(Explanation),
     /// The controller's response does not match its secret.
     #[error(
-        "the controller does not prove that it knows its own secret: it is another one, or the secret is wrong"
+        "the controller does not prove that it knows its secret: it is another controller, or the secret is wrong"
     )]
     NotAuthentic,
     /// The controller's message is malformed.
     #[error(transparent)]
     Malformed(#[from] AuthError),
     /// The message is not the expected one, or belongs to another transaction.
-    #[error("the controller sends another authentication message than the one that is due")]
+    #[error("the controller sent an unexpected authentication message")]
     Unexpected,
     /// The controller selected an algorithm that was not offered, or sent an invalid Diffie-Hellman value.
     #[error("the controller's challenge is invalid")]
@@ -207,7 +207,8 @@ impl Login {
         }
     }
 
-    /// The failure message to send to the controller for an error; `None`: the controller knows already.
+    /// The failure message to send to the controller for an error; `None` if the controller knows of the
+    /// failure.
     pub fn failure(&self, error: &LoginError) -> Option<Vec<u8>> {
         let explanation = match error {
             LoginError::Refused(_) | LoginError::NoRandomness(_) => return None,

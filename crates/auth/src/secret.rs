@@ -33,7 +33,7 @@ pub enum SecretError {
     #[error("the secret does not have the form DHHC-1:0t:BASE64:")]
     Form,
     /// The transformation is not one of 00 to 03.
-    #[error("the secret's transformation is none of 00 to 03")]
+    #[error("the secret's transformation is not 00, 01, 02 or 03")]
     Transformation,
     /// The third part is not valid Base64.
     #[error("the secret is not valid Base64")]

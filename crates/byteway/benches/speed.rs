@@ -368,7 +368,7 @@ fn instructions(record: bool) {
     let mut lines = "# one I/O of the last release: name; ".to_owned() + &FIGURES.join(", ") + "\n";
     let head: String = FIGURES.iter().map(|figure| format!("{figure:>13} {:>7}", "last")).collect();
     println!(
-        "one I/O, of a build like the distributed one without its profile; beside each figure, that of the last release"
+        "one I/O, of a build like the distributed one without its profile; next to each figure, that of the last release"
     );
     println!("{:<16}{head}", "");
     for (name, of_now) in &mut now {

@@ -1,7 +1,7 @@
-//! Ctrl-C, SIGTERM and SIGHUP. The first Ctrl-C or SIGTERM asks the command to stop and to keep its results, the second one ends the
-//! program immediately. A command that does not listen, because it has nothing to keep, ends at the first. `timeout` sends its signal to
-//! the process and then to its group, so a signal within 150 ms belongs to the same request. SIGHUP is treated like SIGTERM, unless a
-//! command reloads files on it.
+//! Ctrl-C, SIGTERM and SIGHUP. The first Ctrl-C or SIGTERM asks the command to stop and keep its results; the
+//! second one ends the program immediately. A command without results to keep does not listen, and ends at
+//! the first. `timeout` signals the process and then its group, so a signal within 150 ms belongs to the same
+//! request. SIGHUP is treated like SIGTERM, unless a command reloads files on it.
 #![allow(clippy::disallowed_methods, reason = "the thread that ends a stuck process needs its own timeout")]
 
 use std::io::Write;

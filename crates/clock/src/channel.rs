@@ -51,7 +51,7 @@ impl<T: Unpin> Channel<T> {
         }))
     }
 
-    /// Without a capacity, for traffic that is bounded elsewhere.
+    /// A channel without a limit, for traffic that is bounded elsewhere.
     pub fn unbounded(clock: &Clock) -> Self {
         Self::bounded(clock, usize::MAX)
     }

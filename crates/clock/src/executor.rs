@@ -29,7 +29,8 @@ struct Task {
     alive: bool,
     /// Already in `ready`: a second wake adds no second entry.
     queued: bool,
-    /// The task only polls for outside events, so its readiness and its timers are no sign of progress.
+    /// Whether the task only polls for outside events, so that its readiness and timers do not count as
+    /// progress.
     is_watcher: bool,
 }
 
@@ -282,8 +283,8 @@ impl Executor {
         }
     }
 
-    /// From now on, lets a wait end at once, without a poll of its own, if nothing else happens before its
-    /// end: the same events at the same instants in fewer polls. Not for runs whose polls are numbered
+    /// From now on, completes a wait without a poll of its own if no other event precedes its end: the same
+    /// events at the same instants in fewer polls. Not for runs whose polls are numbered
     /// ([`Executor::run_cut`]), nor in real time.
     pub fn leap(&self) {
         self.clock.0.leaps.set(true);
@@ -313,12 +314,12 @@ impl Executor {
         }
     }
 
-    /// As [`run`](Executor::run), but stops before poll number `polls` (numbered from 0 since the executor
+    /// Like [`run`](Executor::run), but stops before poll number `polls` (numbered from 0 since the executor
     /// was made). The tasks, `main` among them, stay where they wait and are dropped with the executor: a
     /// power cut at a repeatable point.
     ///
     /// # Errors
-    /// As [`run`](Executor::run).
+    /// Same as [`run`](Executor::run).
     pub fn run_cut<T: 'static>(
         &self,
         main: impl Future<Output = T> + 'static,
@@ -335,11 +336,11 @@ impl Executor {
         }
     }
 
-    /// As [`run`](Executor::run), but calls `is_to_stop` every 65,536 polls, and ends as by
+    /// Like [`run`](Executor::run), but calls `is_to_stop` every 65,536 polls, and ends as by
     /// [`run_cut`](Executor::run_cut) when it returns true. While it returns false it changes nothing.
     ///
     /// # Errors
-    /// As [`run`](Executor::run).
+    /// Same as [`run`](Executor::run).
     pub fn run_unless<T: 'static>(
         &self,
         main: impl Future<Output = T> + 'static,
@@ -573,7 +574,7 @@ impl Clock {
         self.0.schedule.borrow_mut().wake(id);
     }
 
-    /// Makes a task ready at `at`, at once if that has passed.
+    /// Makes a task ready at `at`, or now if that has passed.
     #[inline]
     pub fn wake_at(&self, at: Time, id: TaskId) {
         if at.0 <= self.0.now.get() {
@@ -766,7 +767,7 @@ pub struct Sleep<'a> {
     clock: &'a Clock,
     at: Time,
     armed: bool,
-    /// Has yielded under `timing = "none"`; no timer is armed.
+    /// Whether the wait has yielded under `timing = "none"`; no timer is armed then.
     yielded: bool,
     modelled: bool,
 }

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 
 struct Message<T> {
     at: Time,
-    /// Its arrival wakes the reader.
+    /// Whether the arrival wakes the reader.
     wakes: bool,
     value: T,
 }
@@ -56,7 +56,7 @@ impl<T> Mailbox<T> {
         self.send(at, true, value);
     }
 
-    /// As [`send_at`](Mailbox::send_at), without waking the reader: it finds the value together with the next
+    /// Like [`send_at`](Mailbox::send_at), without waking the reader: it finds the value together with the next
     /// one that wakes it, or by [`Mailbox::try_receive`]. For values that no task needs earlier. Returns the
     /// arrival time.
     pub fn send_quietly_at(&self, at: Time, value: T) -> Time {

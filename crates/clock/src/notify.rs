@@ -14,7 +14,7 @@ pub struct Notify {
     kept: Cell<bool>,
     /// Fast path: usually one task waits and needs no line. Later waiters join the line behind it.
     only: Cell<Only>,
-    /// Each grant says whether the notification passes on if its waiter is dropped.
+    /// Waiters. A grant is true if the notification passes to the next waiter when its waiter is dropped.
     line: WaitLine<(), bool>,
 }
 
@@ -29,7 +29,7 @@ enum Only {
 }
 
 impl Notify {
-    /// Without a notification kept.
+    /// A notifier without a stored notification.
     pub fn new(clock: &Clock) -> Self {
         Notify {
             clock: clock.clone(),

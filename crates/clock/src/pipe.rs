@@ -6,8 +6,8 @@ use std::cell::Cell;
 
 /// A FIFO with bandwidth and propagation delay: one direction of a link, a flash channel, a DRAM port.
 ///
-/// A passage is reserved at the moment of the call, never for a future instant, so passages go in the order
-/// of the calls. A reservation cannot be cancelled.
+/// A passage is reserved at the moment of the call, never for a future instant, so passages are in call
+/// order. A reservation cannot be cancelled.
 pub struct Pipe {
     clock: Clock,
     rate: Cell<Rate>,

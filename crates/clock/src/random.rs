@@ -54,7 +54,7 @@ impl Rng {
 
 /// A sequence of draws that belongs to one consumer.
 ///
-/// A clone repeats what the original is going to draw.
+/// A clone yields the same draws as the original will.
 #[derive(Clone, Debug)]
 pub struct Stream {
     generator: Xoshiro256PlusPlus,
@@ -87,10 +87,10 @@ impl Stream {
         (product >> 64) as u64
     }
 
-    /// An integer of the range, each equally likely; the whole of `u64` is allowed.
+    /// An integer of the range, uniformly distributed; the whole range of `u64` is allowed.
     ///
     /// # Panics
-    /// If the range is empty. Bounds that a file or a host gave go through [`Uniform::new`], which checks.
+    /// If the range is empty. For bounds from a file or a host use [`Uniform::new`], which checks them.
     #[inline]
     pub fn range(&mut self, range: RangeInclusive<u64>) -> u64 {
         let (low, high) = range.into_inner();
@@ -177,7 +177,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Most ranks: 2^40, where a real number still tells neighbours apart with bits to spare.
+    /// Maximum number of ranks: 2^40, where an `f64` still distinguishes neighbours with bits to spare.
     pub const N_MAX: u64 = 1 << 40;
 
     /// Ranks `0..n` with exponent `theta`.
@@ -300,8 +300,8 @@ impl Pareto {
         Ok(Self { scale, shape })
     }
 
-    /// Draws a number of at least `scale`, by the inverse distribution function scale * u^(-1/shape). What
-    /// is too large for an `f64` becomes the largest finite one.
+    /// Draws a number of at least `scale`, by the inverse distribution function scale * u^(-1/shape). A
+    /// result that overflows `f64` is the largest finite one.
     #[inline]
     pub fn sample(&self, stream: &mut Stream) -> f64 {
         saturate(self.scale * libm::exp(exponential(stream) / self.shape))
@@ -333,8 +333,8 @@ impl GeneralizedPareto {
     }
 
     /// Draws a number of at least `theta`, by the inverse distribution function theta + sigma (u^-k - 1) / k,
-    /// written so that it stays exact when k is near 0. What is too large for an `f64` becomes the largest
-    /// finite one.
+    /// written so that it stays exact when k is near 0. A result that overflows `f64` is the largest finite
+    /// one.
     #[inline]
     pub fn sample(&self, stream: &mut Stream) -> f64 {
         let log = exponential(stream);
@@ -421,7 +421,7 @@ fn log1p_ratio(t: f64) -> f64 {
     if t == 0.0 { 1.0 } else { libm::log1p(t) / t }
 }
 
-/// Keeps a result finite, so that what is computed from it is a number.
+/// Clamps a result to finite values.
 fn saturate(x: f64) -> f64 {
     x.clamp(f64::MIN, f64::MAX)
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// What modelled latencies mean in real time.
+/// Relation of modelled latencies to real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
     /// Modelled latencies take their time.
@@ -33,13 +33,13 @@ pub enum Timing {
 pub struct Lateness {
     /// Modelled waits that have ended. Protocol timers are not counted.
     pub waits: u64,
-    /// Of these, the ones later than [`Lateness::LATE`].
+    /// Delays longer than [`Lateness::LATE`].
     pub late: u64,
     /// Sum of the lateness of all waits.
     pub lateness: Delay,
     /// Lateness of the latest wait.
     pub worst: Delay,
-    /// Modelled time given up because the machine fell behind by more than 100 ms.
+    /// Modelled time dropped because the machine fell behind by more than 100 ms.
     pub slipped: Delay,
 }
 
@@ -124,14 +124,14 @@ const LINGER_MAX: Delay = Delay::from_us(50);
 /// A sleep up to this long could have been avoided by lingering: most of it is two processes waking each
 /// other in turn.
 const SHORT_PAUSE: Delay = Delay::from_us(200);
-/// Modelled time that falls behind wall-clock time by more than this gives up the lag.
+/// Maximum lag of modelled time behind wall-clock time; a larger lag is dropped.
 const BEHIND_MAX: Delay = Delay::from_ms(100);
 
 /// Adaptive polling before a sleep: up to [`LINGER_MAX`] while sleeps are short, none after a long one.
 #[derive(Default)]
 struct Linger {
     limit: Delay,
-    /// When the runner became idle.
+    /// Instant at which the runner became idle.
     since: Option<Time>,
 }
 

@@ -41,7 +41,7 @@ impl Semaphore {
         self.try_take(credits).then(|| Permit { semaphore: self.clone(), credits })
     }
 
-    /// As [`try_acquire`](Semaphore::try_acquire), without a permit that would return them.
+    /// Like [`try_acquire`](Semaphore::try_acquire), without a permit that would return them.
     pub fn try_take(&self, credits: usize) -> bool {
         let there = self.0.line.len() == 0 && self.0.available.get() >= credits;
         if there {

@@ -1,7 +1,7 @@
-//! Spans: which resource each picosecond of an I/O is charged to.
+//! Spans: the stage to which each picosecond of an I/O is charged.
 //!
-//! The holder of an I/O calls [`Spans::charge`] after each wait; the time since the last charge goes to one
-//! stage, so the stages of an I/O sum to its latency by construction.
+//! The holder of an I/O calls [`Spans::charge`] after each wait, which charges the time since the last charge
+//! to one stage. The stages of an I/O therefore sum to its latency.
 
 use crate::time::{Delay, Time};
 use std::cell::RefCell;
@@ -149,7 +149,7 @@ struct Entry {
     /// Number of the I/O that owns this entry.
     number: u32,
     is_open: bool,
-    /// Its trail is recorded.
+    /// Whether the sequence of charges is recorded.
     is_recorded: bool,
     trail: SpanTrail,
 }
@@ -214,7 +214,7 @@ impl Spans {
         self.charge_split(id, now, Delay::ZERO, stage);
     }
 
-    /// As [`charge`](Spans::charge), but up to `queued` of the time goes to [`Stage::Queueing`].
+    /// Like [`charge`](Spans::charge), but up to `queued` of the time goes to [`Stage::Queueing`].
     pub fn charge_split(&self, id: SpanId, now: Time, queued: Delay, stage: Stage) {
         let mut table = self.0.borrow_mut();
         let Some(Entry { record, is_recorded, trail, .. }) = table.entry(id) else { return };

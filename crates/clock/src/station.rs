@@ -9,9 +9,9 @@ use std::cell::{Cell, RefCell};
 /// Times of one reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// How long it waits for a server.
+    /// Time spent waiting for a server.
     pub queued: Delay,
-    /// When the service ends.
+    /// End of the service.
     pub end: Time,
 }
 
@@ -77,12 +77,12 @@ impl Station {
         self.reserve_for("work", duration)
     }
 
-    /// As [`reserve`](Station::reserve), for work that a trace shows as `what`.
+    /// Like [`reserve`](Station::reserve), for work that a trace shows as `what`.
     pub fn reserve_for(&self, what: &'static str, duration: Delay) -> Service {
         self.reserve_parts(duration, || [(what, duration)])
     }
 
-    /// As [`reserve`](Station::reserve), for several pieces of work in sequence. `parts` is called only when
+    /// Like [`reserve`](Station::reserve), for several pieces of work in sequence. `parts` is called only when
     /// traced; it names the pieces and divides `duration` among them.
     #[inline]
     pub fn reserve_parts<const PARTS: usize>(
@@ -140,15 +140,15 @@ impl Station {
         service
     }
 
-    /// As [`serve`](Station::serve), for work that a trace shows as `what`.
+    /// Like [`serve`](Station::serve), for work that a trace shows as `what`.
     pub async fn serve_for(&self, what: &'static str, duration: Delay) -> Service {
         let service = self.reserve_for(what, duration);
         self.clock.sleep_until(service.end).await;
         service
     }
 
-    /// When the first server becomes free: a reservation from then on does not wait. In the past if a server
-    /// is idle.
+    /// Instant at which the first server becomes free: a reservation from then on does not wait. In the past
+    /// if a server is idle.
     pub fn next_free(&self) -> Time {
         self.free_at.borrow().iter().copied().min().unwrap_or(Time::ZERO)
     }

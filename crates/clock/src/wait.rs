@@ -79,7 +79,7 @@ impl<W, G> WaitLine<W, G> {
         Ticket(index)
     }
 
-    /// What the first waiter wants.
+    /// Applies `look` to the first waiter's request.
     pub(crate) fn first<R>(&self, look: impl FnOnce(&W) -> R) -> Option<R> {
         let line = self.0.borrow();
         match line.head {

@@ -222,7 +222,7 @@ mod mailbox {
         assert_eq!(log.take(), [(20, "sooner"), (600, "again")]);
     }
 
-    // A quiet message costs no event, yet it is there in order as soon as a task looks.
+    // A quiet message costs no event, but a task that looks finds it, in order.
     #[test]
     fn a_quiet_message_waits_for_one_that_wakes() {
         let log = Log::default();

@@ -8,7 +8,7 @@ use std::fmt;
 pub struct InputError {
     /// Location of the value; `None` if it has none (a missing file).
     pub place: Option<Box<SourceLocation>>,
-    /// What is wrong, with the key and the value.
+    /// Description of the mistake, with the key and the value.
     pub what: String,
     /// How to fix it: the nearest valid name, the accepted units, the accepted range.
     pub cure: String,

@@ -37,7 +37,7 @@ pub trait Bars: Debug {
 
 /// Receives an event for each of many points that is done, from any thread.
 pub trait Points: Sync {
-    /// One more point is done.
+    /// Counts one finished point.
     fn one(&self);
 
     /// `done` points were done before.
@@ -67,7 +67,8 @@ pub struct Progress {
     calls: u32,
 }
 
-/// The display is checked once in so many calls, because a check costs a good part of a simulated I/O.
+/// The display is checked once per this number of calls, because a check takes a good part of the time of a
+/// simulated I/O.
 const CALLS_PER_LOOK: u32 = 1024;
 
 /// Picoseconds in a display's unit of time, a microsecond.
@@ -110,8 +111,8 @@ impl Progress {
         self.look(records, bytes);
     }
 
-    /// Reports commands completed at a simulated time. To be called for each command; nearly all calls return
-    /// at once.
+    /// Reports the number of completed commands at a simulated time. Call it for each command; nearly all
+    /// calls return immediately.
     #[inline]
     pub fn update(&mut self, commands: u64, now_ps: u64) {
         if self.bar.is_some() {

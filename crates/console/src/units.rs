@@ -1,7 +1,7 @@
 //! Quantities with units: the quoted values in scenarios and profiles.
 //!
-//! Parsing is exact: `"3.2 us"` is 3,200,000 ps without a float in between. A number that is no multiple of
-//! the smallest unit (`"0.5 B"`) is an error, as is one without a unit.
+//! Parsing is exact: `"3.2 us"` is 3,200,000 ps without an intermediate float. A number that is not a
+//! multiple of the smallest unit (`"0.5 B"`) is an error, as is one without a unit.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::error::nearest;
 /// Text that is not a quantity of the expected kind. Displays as two lines: what is wrong, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
-    /// What is wrong.
+    /// Description of the mistake.
     pub what: String,
     /// How to fix it: the accepted units, with an example.
     pub cure: String,

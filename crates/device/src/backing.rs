@@ -1,7 +1,7 @@
-//! What stores a controller's units: a translation layer over flash, or an array of whole drives.
+//! The storage behind a controller's units: a translation layer over flash, or an array of whole drives.
 //!
-//! The operations are those of [`Ftl`]. Operations that only a translation layer supports say so; over an array they
-//! are neither offered to hosts nor called: [`Backing::has_own_media`].
+//! Operations are those of [`Ftl`]. Those that only a translation layer supports are marked; over an array
+//! they are neither offered to hosts nor called ([`Backing::has_own_media`]).
 
 use byteway_array::{Array, ArrayCounters, Bridge};
 use byteway_clock::{SpanId, Spans};
@@ -10,7 +10,7 @@ use byteway_flash::Medium;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES, marred_parts};
 use std::rc::Rc;
 
-/// What stores a controller's units. Cheap to clone; clones share state.
+/// The storage behind a controller's units. Cheap to clone; clones share state.
 #[derive(Clone)]
 pub enum Backing {
     /// A translation layer.
@@ -96,7 +96,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::is_plain`].
+    /// Same as [`Ftl::is_plain`].
     #[inline]
     pub(crate) fn is_plain(&self, route: Route) -> bool {
         match self {
@@ -105,7 +105,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::read_one`].
+    /// Same as [`Ftl::read_one`].
     #[inline]
     pub(crate) async fn read_one(
         &self,
@@ -116,7 +116,7 @@ impl Backing {
         self.own_ftl().read_one(span, spans, unit).await
     }
 
-    /// As [`Ftl::write_one`].
+    /// Same as [`Ftl::write_one`].
     #[inline]
     pub(crate) async fn write_one(
         &self,
@@ -128,25 +128,25 @@ impl Backing {
         self.own_ftl().write_one(span, spans, unit, content).await
     }
 
-    /// As [`Ftl::read_at_once`]; `None` over an array, which always waits for its members.
+    /// Like [`Ftl::read_at_once`]; `None` over an array, which always waits for its members.
     #[inline]
     pub(crate) fn read_at_once(&self, unit: u64) -> Option<Content> {
         self.ftl()?.read_at_once(unit)
     }
 
-    /// As [`Ftl::can_write_at_once`].
+    /// Same as [`Ftl::can_write_at_once`].
     #[inline]
     pub(crate) fn can_write_at_once(&self, unit: u64, durable: bool) -> bool {
         self.ftl().is_some_and(|ftl| ftl.can_write_at_once(unit, durable))
     }
 
-    /// As [`Ftl::write_at_once`].
+    /// Same as [`Ftl::write_at_once`].
     #[inline]
     pub(crate) fn write_at_once(&self, unit: u64, content: Content) {
         self.own_ftl().write_at_once(unit, content);
     }
 
-    /// As [`Ftl::read`].
+    /// Same as [`Ftl::read`].
     pub(crate) async fn read(
         &self,
         context: WorkContext,
@@ -162,7 +162,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::write`].
+    /// Same as [`Ftl::write`].
     pub(crate) async fn write(
         &self,
         context: WorkContext,
@@ -178,7 +178,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::edit`].
+    /// Same as [`Ftl::edit`].
     pub(crate) async fn edit(
         &self,
         context: WorkContext,
@@ -194,7 +194,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::write_part`].
+    /// Same as [`Ftl::write_part`].
     pub(crate) async fn write_part(
         &self,
         context: WorkContext,
@@ -226,7 +226,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::trim`].
+    /// Same as [`Ftl::trim`].
     pub(crate) async fn trim(
         &self,
         span: SpanId,
@@ -241,7 +241,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::exchange_units_max`]. Over an array, readers may see units of different members at different instants.
+    /// Like [`Ftl::exchange_units_max`]. Over an array, readers may see units of different members at different instants.
     pub(crate) fn exchange_units_max(&self) -> u32 {
         match self {
             Backing::Ftl(ftl) => ftl.exchange_units_max(),
@@ -249,7 +249,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::exchange`].
+    /// Same as [`Ftl::exchange`].
     pub(crate) async fn exchange(
         &self,
         span: SpanId,
@@ -269,7 +269,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::flush`].
+    /// Same as [`Ftl::flush`].
     pub(crate) async fn flush(&self, span: SpanId, spans: &Spans) -> Result<(), MediaError> {
         match self {
             Backing::Ftl(ftl) => ftl.flush(span, spans).await,
@@ -278,7 +278,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::shutdown`].
+    /// Same as [`Ftl::shutdown`].
     pub(crate) async fn shutdown(&self, span: SpanId, spans: &Spans) -> Result<(), MediaError> {
         match self {
             Backing::Ftl(ftl) => ftl.shutdown(span, spans).await,
@@ -287,7 +287,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::ready`]. An array is ready: it was assembled before.
+    /// Like [`Ftl::ready`]. An array is ready: it was assembled before.
     pub(crate) async fn ready(&self) {
         match self {
             Backing::Ftl(ftl) => ftl.ready().await,
@@ -295,7 +295,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::health`].
+    /// Same as [`Ftl::health`].
     pub(crate) fn health(&self) -> Health {
         match self {
             Backing::Ftl(ftl) => ftl.health(),
@@ -304,7 +304,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::worsened`].
+    /// Same as [`Ftl::worsened`].
     pub(crate) async fn worsened(&self) {
         match self {
             Backing::Ftl(ftl) => ftl.worsened().await,
@@ -313,10 +313,10 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::purge`].
+    /// Same as [`Ftl::purge`].
     ///
     /// # Errors
-    /// Also over an array, whose members' media are not the controller's to erase.
+    /// Always over an array: the members' media are not the controller's to erase.
     pub(crate) async fn purge(&self, progress: impl Fn(u32)) -> Result<(), MediaError> {
         match self {
             Backing::Ftl(ftl) => ftl.purge(progress).await,
@@ -324,7 +324,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::store_record`].
+    /// Same as [`Ftl::store_record`].
     pub(crate) async fn store_record(&self, bytes: Rc<[u8]>) {
         match self {
             Backing::Ftl(ftl) => ftl.store_record(bytes).await,
@@ -333,7 +333,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::record`].
+    /// Same as [`Ftl::record`].
     pub(crate) fn record(&self) -> Option<Rc<[u8]>> {
         match self {
             Backing::Ftl(ftl) => ftl.record(),
@@ -342,19 +342,19 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::borrow_memory`]; `false` over an array, which has no use for it.
+    /// Like [`Ftl::borrow_memory`]; `false` over an array, which has no use for it.
     pub(crate) fn borrow_memory(&self, memory: Rc<dyn LentMemory>, places: u32) -> bool {
         self.ftl().is_some_and(|ftl| ftl.borrow_memory(memory, places))
     }
 
-    /// As [`Ftl::return_memory`].
+    /// Same as [`Ftl::return_memory`].
     pub(crate) async fn return_memory(&self) {
         if let Backing::Ftl(ftl) = self {
             ftl.return_memory().await;
         }
     }
 
-    /// As [`Ftl::is_attending`].
+    /// Same as [`Ftl::is_attending`].
     pub(crate) fn is_attending(&self) -> bool {
         match self {
             Backing::Ftl(ftl) => ftl.is_attending(),
@@ -421,7 +421,7 @@ pub(crate) enum Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// As [`byteway_firmware::Exchange::read`].
+    /// Same as [`byteway_firmware::Exchange::read`].
     pub(crate) async fn read(
         &self,
         span: SpanId,
@@ -438,7 +438,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// As [`byteway_firmware::Exchange::write`].
+    /// Same as [`byteway_firmware::Exchange::write`].
     pub(crate) async fn write(
         self,
         span: SpanId,

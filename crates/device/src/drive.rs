@@ -50,10 +50,10 @@ impl Drive {
         Self::open_medium_tuned(config, files, Tuning::default())
     }
 
-    /// As [`Drive::open_medium`], with checkpoints written as `tuning` says.
+    /// Like [`Drive::open_medium`], with checkpoints written as `tuning` says.
     ///
     /// # Errors
-    /// As [`Drive::open_medium`].
+    /// Same as [`Drive::open_medium`].
     pub fn open_medium_tuned(
         config: &DriveConfig,
         files: Arc<dyn Files>,
@@ -69,11 +69,11 @@ impl Drive {
         Ok((medium, opened))
     }
 
-    /// Powers on a drive over the media that one with the same `config` has left. Its firmware runs where `placement`
-    /// says; `site` is its own.
+    /// Powers on a drive over the media of a drive with the same `config`. Its firmware runs where
+    /// `placement` says; `site` is the drive's own.
     ///
     /// # Errors
-    /// [`ConfigError`] if no such drive can exist.
+    /// [`ConfigError`] if the configuration is invalid.
     pub fn power_on(
         port: &DeviceEnd,
         config: DriveConfig,
@@ -94,12 +94,12 @@ impl Drive {
         Ok(Drive { controller, second: OnceCell::new(), site })
     }
 
-    /// A drive whose data is not on flash of its own: `backing` is the translation layer of a drive with this `config`
-    /// that runs elsewhere, or an array of drives. To a host it is a drive like any other. `placement` says where its
-    /// firmware runs; `site` is its own.
+    /// A drive over `backing`, which is the translation layer of a drive with this `config` that runs
+    /// elsewhere, or an array of drives. To a host it is a drive like any other. `placement` says where its
+    /// firmware runs; `site` is the drive's own.
     ///
     /// # Errors
-    /// [`ConfigError`] if no such drive can exist.
+    /// [`ConfigError`] if the configuration is invalid.
     pub fn over(
         port: &DeviceEnd,
         config: DriveConfig,

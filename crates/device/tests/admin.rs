@@ -65,7 +65,7 @@ fn identify_controller_says_what_the_drive_is_and_takes() {
     });
 }
 
-// A limit of 4 KiB would be an MDTS of 0, which says that there is none: the host's transfers would then fail.
+// A limit of 4 KiB would be an MDTS of 0, which means no limit: the host's transfers would then fail.
 #[test]
 fn the_largest_transfer_is_one_that_mdts_can_say() {
     for bytes in [8 << 10, 16 << 20] {
@@ -222,7 +222,7 @@ fn admin_data_goes_where_the_prps_say() {
             assert_eq!(host.peek(second + PAGE, 4096 - split), expected[split..]);
             let around =
                 [host.peek(first, PAGE as usize + offset as usize), host.peek(second + 2 * PAGE, 4096)];
-            assert!(around.concat().iter().all(|byte| *byte == 0), "nothing beside it");
+            assert!(around.concat().iter().all(|byte| *byte == 0), "nothing around it");
         }
         let page = host.pages(1);
         let status = host.admin(identify(Cns::CONTROLLER, 0).with_prp(page + 2, 0)).await.status();
@@ -368,7 +368,8 @@ fn queues(sqs: u16, cqs: u16) -> u32 {
     NumberOfQueues::new().with_nsq_z(sqs - 1).with_ncq_z(cqs - 1).into_bits()
 }
 
-// A host creates as many queues as it was granted; more than that must fail, and less is what it asked for.
+// A host creates as many queues as it was granted: a further one must fail, and a smaller request must be
+// granted as requested.
 #[test]
 fn number_of_queues_grants_and_binds() {
     Bench::default().enabled(async |host| {
@@ -440,7 +441,7 @@ fn features() -> Vec<Feature> {
     ]
 }
 
-// What was set must be what is got, and the default must still be known: hosts save and restore.
+// Get must return the value that was set, and the default must still be readable: hosts save and restore.
 #[test]
 fn each_feature_is_set_and_got_with_each_select() {
     Bench::default().enabled(async |host| {
@@ -475,7 +476,7 @@ const SAVEABLE: [u8; 7] = [
     fid::ASYNC_EVENT_CONFIGURATION,
 ];
 
-// What a host saves it finds again after every reset; what can't be saved it must learn that it won't survive.
+// Saved features must be in force after every reset, and a host must be told which ones cannot be saved.
 #[test]
 fn saved_features_are_in_force_after_a_reset() {
     Bench::default().enabled(async |host| {
@@ -689,7 +690,7 @@ fn host_behavior_is_kept_until_a_reset() {
     });
 }
 
-// A drive that takes a host for gone that is there stops working; one that never does leaves a dead host's locks.
+// A drive that takes a live host for dead stops working; one that never detects a dead host keeps its locks.
 #[test]
 fn a_host_that_is_silent_too_long_ends_the_controller() {
     Bench::default().with_queue(async |host, pair| {
@@ -883,7 +884,7 @@ fn event_requests_beyond_the_limit_are_refused() {
     });
 }
 
-// What happens while no request is held must not be lost.
+// An event that occurs while no request is outstanding must not be lost.
 #[test]
 fn an_event_waits_for_a_request() {
     Bench::default().enabled(async |host| {
@@ -995,7 +996,7 @@ fn the_commands_supported_log_tells_of_the_commands_that_are_executed() {
         let log: CommandsSupportedLog = parse(&host.log(lid::COMMANDS_SUPPORTED, 0, 4096).await);
         for opcode in 0..=255u8 {
             let sqe = Sqe::new(opcode, 0, NS_4K);
-            // As it is: to a namespace that there is, and with a length or a format that there isn't.
+            // Rejected without effect: to an existing namespace, but with an invalid length or format.
             let admin = Sqe { cdw10: 0xffff_ffff, ..sqe };
             let executed = match AdminOpcode(opcode) {
                 AdminOpcode::ASYNC_EVENT_REQUEST => true, // answered when something happens

@@ -1,5 +1,5 @@
-//! What Identify and the logs advertise is there, and what they don't is refused: every bit of OACS, ONCS, SANICAP, FNA,
-//! LPA, OAES and the others, one by one.
+//! Capabilities that Identify and the logs advertise must exist, and others must be refused: every bit of
+//! OACS, ONCS, SANICAP, FNA, LPA, OAES and others, one by one.
 
 use crate::fixture;
 use crate::fixture::management::{format, wanted};
@@ -15,7 +15,7 @@ use byteway_wire::nvme::{
     SupportedLogPages, WriteZeroes, fid, lid,
 };
 
-/// A bit of a field, and whether what it stands for is there.
+/// A bit of a field, and whether the capability exists.
 struct Bit {
     name: &'static str,
     bit: u64,
@@ -230,7 +230,7 @@ fn every_bit_that_is_advertised_works_and_no_other_does() {
                     bit("for ever", nwpc::PERMANENT, protects(3).await),
                 ],
             );
-            assert_eq!(id.rpmbs, 0, "without it nobody could say whether the last two are allowed");
+            assert_eq!(id.rpmbs, 0, "without it a host could not tell whether the last two are allowed");
             // Metadata, features of other kinds of drives: none.
             assert_eq!((id.cmic, id.hmpre, id.npss, id.anacap), (0, 0, 0, 0));
             assert_eq!(id.cdfs, 1);
@@ -275,7 +275,7 @@ fn what_no_log_names_is_refused_with_its_own_status() {
         let commands =
             CommandsSupportedLog::read_from_bytes(&log).expect("a page is as long as its structure");
         for opcode in 0..=255u8 {
-            // With an opcode only, also those that are there are refused, but not for that.
+            // With an opcode only, existing commands are refused too, but for another reason.
             if commands.acs[usize::from(opcode)] == 0 {
                 host.refused(Sqe::new(opcode, 0, NS_4K), Status::INVALID_OPCODE).await;
             }

@@ -52,7 +52,7 @@ async fn saturate(host: &TestHost, cq: &Cq, pairs: &[Pair], count: u32) -> Vec<u
         served[queue] += 1;
         host.submit(&pairs[queue].sq, read(page, u64::from(done) % 1000));
     }
-    // What is in the queues still is served as well, but no longer under saturation.
+    // Remaining queue entries are served too, but no longer under saturation.
     for _ in 0..DEPTH * pairs.len() as u32 {
         host.next(cq).await;
     }
@@ -143,7 +143,7 @@ fn urgent_goes_first() {
     });
 }
 
-// Under round robin every tenant is the same, whatever class it asked for and however large the burst.
+// Under round robin all tenants are equal, independent of requested class and burst size.
 #[test]
 fn round_robin_is_equal() {
     for burst in [1, 4, 128] {

@@ -108,7 +108,7 @@ struct Rig {
     /// Counts patterns.
     version: Cell<u64>,
     tickets: Cell<usize>,
-    /// What a register write, and an admin command, take until they work.
+    /// Delay until a register write, or an admin command, takes effect.
     reset_ns: Cell<i64>,
     admin_ns: Cell<i64>,
 }
@@ -392,7 +392,7 @@ impl Rig {
         trial
     }
 
-    /// Takes away what a command about the other queue pair has left, whatever became of it.
+    /// Undoes the effects of the command about the other queue pair, whatever its outcome.
     async fn clean(&self, case: Case) {
         let about_queues =
             [Case::CreateCq, Case::CreateSq, Case::DeleteSq, Case::DeleteSqWithCommands, Case::DeleteCq];
@@ -405,7 +405,7 @@ impl Rig {
         }
     }
 
-    // What is done to them.
+    // Actions on them.
 
     /// Runs the command alone; gives the instants, in nanoseconds from its doorbell on, at which something happened.
     async fn instants(&self, case: Case) -> Vec<i64> {
@@ -456,7 +456,7 @@ impl Rig {
         let takes_ns = if action == Action::Reset { self.reset_ns.get() } else { self.admin_ns.get() };
         let cid = host.place(&queue.sq, trial.sqe);
         let second = trial.second.map(|(sqe, _)| host.place(&queue.sq, sqe));
-        // What an Abort is of, and what changes blocks.
+        // Commands that an Abort can refer to, and commands that change blocks.
         let aimed = second.filter(|_| trial.second.is_some_and(|(_, is_aimed)| is_aimed)).unwrap_or(cid);
         let changing = second.unwrap_or(cid);
         let mut wait_ns = at_ns - takes_ns;

@@ -41,8 +41,9 @@ async fn event(host: &TestHost) -> Option<AsyncEvent> {
     Some(AsyncEvent::from_dw0(cqe.dw0))
 }
 
-// A host of several drives goes by the event: one that it has not asked for would take a request from another, one that came at every
-// superblock would be a flood, and one that never came again after the log was read would leave the drives each to itself.
+// A host of several drives relies on the event. An event that it did not enable would consume another drive's
+// request; one per superblock would be a flood; and one that never recurred after the log was read would
+// leave the drives uncoordinated.
 #[test]
 fn a_drive_says_when_it_begins_to_collect_if_it_is_asked_to() {
     bench().with_queue(async |host, pair| {
@@ -69,7 +70,7 @@ fn a_drive_says_when_it_begins_to_collect_if_it_is_asked_to() {
     });
 }
 
-// A window is what the drive is asked for: it must open, free superblocks, and end by itself.
+// A requested window must open, free superblocks, and end without a further command.
 #[test]
 fn a_window_opens_by_set_features() {
     bench().with_queue(async |host, pair| {

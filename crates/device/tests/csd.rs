@@ -159,7 +159,7 @@ fn every_method_and_form_asks_the_same() {
     });
 }
 
-// What lists, row groups and columns say must be what was loaded: a host that reads them itself finds the same.
+// Lists, row groups and columns must match the loaded rows: a host may read them itself.
 #[test]
 fn a_table_can_be_read_column_by_column() {
     driven(async |driver, _| {
@@ -323,7 +323,7 @@ fn a_reset_ends_queries_and_leaves_tables() {
     });
 }
 
-// A command that waits for a result must end with its cursor: one that waited for ever would hold up the reset, and with it the drive.
+// A command that waits for a result must end with its cursor: one that never ended would hold up the reset, and with it the drive.
 #[test]
 fn a_result_that_is_waited_for_ends_with_a_reset() {
     driven(async |driver, powered| {
@@ -354,12 +354,12 @@ fn a_result_that_is_waited_for_ends_with_a_reset() {
                 "after {moment}"
             );
         }
-        assert!(lost > 10, "{lost} were under way");
+        assert!(lost > 10, "{lost} were in flight");
         assert!(powered.drive.controller.is_quiet());
     });
 }
 
-// What was acknowledged is there after any power cut, and an append in parts is there whole or not at all.
+// Acknowledged changes survive any power cut, and an append in parts is complete or absent.
 #[test]
 fn an_append_is_there_whole_or_not_at_all() {
     let life = async |port: Port, clock: Clock| {

@@ -7,7 +7,7 @@ use byteway_link::{Direction, Purpose};
 use byteway_wire::nvme::sgl::{SglSubType, SglType};
 use byteway_wire::nvme::{Cns, NvmOpcode, SglDescriptor, Sqe, Status};
 
-/// What memory holds where no data is to come.
+/// Fill byte of memory that no data must reach.
 const UNTOUCHED: u8 = 0x5c;
 
 /// `count` pages that hold [`UNTOUCHED`], no two of them contiguous, in no order.
@@ -62,7 +62,7 @@ async fn there_and_back(
         let page = address / PAGE * PAGE;
         assert!(
             host.peek(page, PAGE as usize).iter().all(|byte| *byte == UNTOUCHED),
-            "bytes beside the payload"
+            "bytes around the payload"
         );
     }
 }

@@ -39,7 +39,7 @@ fn enumeration_finds_the_memory() {
         let bytes = log.as_mut_bytes();
         bytes.copy_from_slice(&host.peek(address, bytes.len()));
         assert_eq!((log.bytes, log.area_offset, log.area_bytes), (AREA, 0, AREA as u32));
-        assert_eq!((log.buffer_bytes, log.placing()), (0, None), "there is no namespace of pairs");
+        assert_eq!((log.buffer_bytes, log.placing()), (0, None), "there is no KV namespace");
     });
     Bench::offering(Methods::new()).enabled(async move |host| {
         assert_eq!(host.end().hdm(), None);
@@ -92,7 +92,7 @@ fn a_payload_lies_in_memory_or_the_command_fails() {
     });
 }
 
-// What one host has stored is not for the next.
+// The next host must not see data that another host has stored.
 #[test]
 fn nothing_is_left_after_a_reset() {
     Bench::offering(CXL).with_methods(64, async |host, pair| {

@@ -79,7 +79,7 @@ fn a_secure_erase_leaves_nothing_on_flash() {
     });
 }
 
-// What can't be had must be refused, and nothing must have happened.
+// An unsupported format must be refused without any effect.
 #[test]
 fn each_wrong_field_is_refused() {
     Bench::default().with_queue(async |host, pair| {

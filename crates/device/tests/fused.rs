@@ -164,7 +164,7 @@ fn a_write_that_fails_leaves_the_compare_as_it_is() {
         let compared = fused(&host, &pair, compare(&host, NS_4K, 1, &other), second()).await;
         assert_eq!(compared, [Status::COMPARE_FAILURE, FAILED]);
         host.succeed(protect(0)).await;
-        // What can't be read is equal to nothing.
+        // Unreadable data is unequal to everything.
         let marred = read_write(NvmOpcode::WRITE_UNCORRECTABLE, NS_4K, 1, 1);
         assert_eq!(host.io(&pair, marred).await.status(), Status::SUCCESS);
         let compared = fused(&host, &pair, compare(&host, NS_4K, 1, &old), second()).await;
@@ -172,7 +172,7 @@ fn a_write_that_fails_leaves_the_compare_as_it_is() {
     });
 }
 
-/// What a command is in a sequence, by its FUSE.
+/// Expected status of each command of a sequence, by its FUSE.
 fn expected(fuses: &[u8]) -> Vec<Status> {
     let is = |index: usize, fuse| fuses.get(index) == Some(&fuse);
     (0..fuses.len())
@@ -305,7 +305,7 @@ async fn waiting_half(host: &TestHost) -> (Pair, [u16; 2]) {
     (pair, [first, second])
 }
 
-// What waits without a slot must end by all that ends commands, too.
+// A half that waits without a command slot must end in every way in which commands end.
 #[test]
 fn a_half_that_waits_can_be_ended() {
     // By the place that it waits for.

@@ -18,7 +18,7 @@ const QUEUES_BYTES: u64 = 64 << 20;
 const PAYLOAD: u64 = 1 << 36;
 const PAGES: u64 = 8;
 const BYTES: usize = (PAGES * PAGE) as usize;
-/// What lies where nothing was written.
+/// Fill pattern of unwritten memory.
 const CANARY: u8 = 0xc5;
 
 fn memfd(bytes: u64) -> File {
@@ -73,7 +73,8 @@ impl Guest {
     }
 }
 
-/// What became of a command, by when the memory went: before it was looked at, while it was used, or after.
+/// Outcome of a command by the time at which the memory disappeared: before it was accessed, during use, or
+/// afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     InTheNew,
@@ -181,8 +182,8 @@ fn an_identify_never_lands_in_the_memory_that_follows() {
     });
 }
 
-// What the host gave for reading only must not be written by a Read, and a truncated file must not end the drive: both
-// are commands that fail.
+// A Read must not write memory that the host gave read-only, and a truncated file must not crash the drive:
+// both commands fail.
 #[test]
 fn memory_that_can_not_be_used_fails_the_command() {
     Guest::run(async |guest, pair| {

@@ -43,7 +43,8 @@ async fn event(host: &TestHost) -> Option<AsyncEvent> {
     Some(AsyncEvent::from_dw0(cqe.dw0))
 }
 
-// A host that asked for notifications of a dying drive would learn of it from its first failed write.
+// Without the event, a host that enabled notifications of a failing drive would learn of it from its first
+// failed write.
 #[test]
 fn a_warning_is_told_when_it_comes_and_once() {
     bench().with_queue(async |host, pair| {
@@ -108,8 +109,8 @@ fn an_erase_that_fails_is_told() {
     }
 }
 
-// At the end of its life a drive is there to be read: a Format or a deletion that can't be carried through must not
-// take from the host what it could still save.
+// At the end of its life a drive must stay readable: a Format or a deletion that cannot complete must not
+// destroy data that the host could still save.
 #[test]
 fn what_a_dying_drive_holds_stays_readable() {
     bench().with_queue(async |host, pair| {

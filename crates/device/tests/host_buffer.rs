@@ -119,7 +119,8 @@ fn translation_pages_come_from_the_host() {
         for _ in 0..3 {
             look_at_all(&host, &pair).await;
         }
-        // One page is in DRAM and six of eight have copies, so of pages that are asked for in turn each has just lost its own.
+        // One page is in DRAM and six of eight have copies, so with pages accessed in turn each access misses
+        // the page that was evicted last.
         let stored = counters(&host).map_copies_stored;
         assert_eq!((crossed(&host), counters(&host).map_copies_loaded), ([list, stored * 4096], 0));
         for _ in 0..3 {
@@ -186,7 +187,7 @@ fn what_a_host_asks_for_is_judged() {
         }
         let returned = HostMemoryBuffer { is_returned: true, ..good };
         assert_eq!(set(&host, returned).await, Status::SUCCESS);
-        // A run of the whole address space is used as far as the drive asked for.
+        // A run of the whole address space is used up to the size that the drive requested.
         set(&host, HostMemoryBuffer::default()).await;
         let all = host.holding(&HostBufferEntry { address: 0, pages: u32::MAX }.to_bytes());
         let asked = HostMemoryBuffer { list: all, entries: 1, pages: u32::MAX, ..good };
@@ -209,7 +210,8 @@ fn a_drive_that_asks_for_none_has_no_such_feature() {
     assert!(error.contains("firmware.map_cache"), "{error}");
 }
 
-// Hosts write to memory that isn't theirs, and take it away without a word: what is on the drive is read all the same.
+// Hosts may write to memory that they have lent, or withdraw it without notice: the drive's data must stay
+// readable.
 #[test]
 fn what_becomes_of_the_memory_harms_nothing() {
     for takes_away in [false, true] {
@@ -235,8 +237,8 @@ fn what_becomes_of_the_memory_harms_nothing() {
     }
 }
 
-// When a reset, a shutdown or the command that gives the memory back has ended, the host uses it for something else: whatever
-// moment it comes at, what is there then stays.
+// After a reset, a shutdown or the command that returns the memory, the host uses it for something else: the
+// drive must not write to it any more, at whatever moment that command comes.
 #[test]
 fn nothing_reaches_memory_that_was_given_back() {
     #[derive(Clone, Copy, Debug)]

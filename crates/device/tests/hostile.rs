@@ -124,7 +124,7 @@ impl Hostile {
         self.below(n) == 0
     }
 
-    // What commands are made of.
+    // Building blocks of commands.
 
     /// An address: nearly always of memory that was given for it.
     fn address(&mut self) -> u64 {
@@ -496,7 +496,7 @@ impl Hostile {
         sqe.to_bytes()
     }
 
-    // What the driver does.
+    // Actions of the driver.
 
     fn ring(&self, doorbell: Doorbell, value: u32) {
         self.host.write32(doorbell.offset(self.dstrd), value);
@@ -1130,7 +1130,7 @@ fn an_aborted_event_request_waits_for_room() {
         let first = host.next_quietly(&admin.cq).await;
         assert_eq!((first.cid, first.status()), (abort, Status::SUCCESS));
         host.sleep(Delay::from_us(10)).await;
-        assert!(host.look(&admin.cq).is_none(), "there is no room");
+        assert!(host.look(&admin.cq).is_none(), "the completion queue is full");
         host.ring_head(&admin.cq);
         let second = host.next(&admin.cq).await;
         assert_eq!((second.cid, second.status()), (request, Status::ABORT_REQUESTED));

@@ -187,7 +187,8 @@ fn a_vector_can_be_exempt_from_coalescing() {
     });
 }
 
-// What waited under long settings must not wait on when the host asks for short ones, nor hold up others.
+// Completions that wait under long settings must be announced when the host sets short ones, and must not
+// delay others.
 #[test]
 fn new_settings_announce_what_waits_and_hold_for_the_next() {
     Bench::default().enabled(async |host| {

@@ -198,8 +198,9 @@ fn a_lent_queues_commands_are_the_borrowers() {
     });
 }
 
-// What lending costs (4.2, 4.6): a line of the map over the fabric, and a message to the borrower's data-end for each operation, which
-// its agent takes out. A model without these would make a lender's core as good as one's own.
+// Cost of lending (4.2, 4.6): a line of the map over the fabric, and a message to the borrower's data-end for
+// each operation, which its agent receives. Without these a lender's core would be as good as the borrower's
+// own.
 #[test]
 fn a_lender_pays_the_fabric_and_the_agent() {
     const AGENT: Delay = Delay(114_200);
@@ -242,14 +243,15 @@ fn a_lender_pays_the_fabric_and_the_agent() {
                 fabric.latency(Node::Drive(0), Node::Drive(1))
                     + Rate::per_second(16_000_000_000).time_for(bytes)
             };
-            // An entry of the map is asked for and comes in a line; two messages go there.
+            // A map entry is requested and returned in one line; two messages go there.
             let expected = way(18) + way(86) + way(86) * 2 + AGENT * 2;
             assert_eq!(lent.saturating_sub(alone), expected, "{lent} lent, {alone} alone");
         })
         .unwrap();
 }
 
-// What a borrower's host resets must not go on changing its data behind it; and the lender's host waits for every completion.
+// After a reset by the borrower's host, the lender must no longer change its data; and the lender's host
+// waits for every completion.
 #[test]
 fn a_reset_of_the_borrower_ends_the_loan() {
     at_moments(async |two: &Two, ids: &[u16]| {
@@ -368,7 +370,7 @@ fn what_is_revoked_changes_nothing_any_more() {
     });
 }
 
-// A lender that hangs and comes to long after its host has given it up must not go on where it was.
+// A lender that hangs and resumes long after its host has given it up must not continue its commands.
 #[test]
 fn a_lender_that_hangs_does_not_come_back_to_its_commands() {
     at_moments(async |two: &Two, ids: &[u16]| {
@@ -422,7 +424,8 @@ fn a_borrower_that_is_gone_leaves_the_lender_whole() {
     });
 }
 
-// What can't be lent is refused with the reason, or a drive's own commands would go elsewhere.
+// A queue that cannot be lent is refused with the reason; otherwise a drive's own commands would go
+// elsewhere.
 #[test]
 fn what_cannot_be_lent_is_refused() {
     run(async |two| {
@@ -442,8 +445,9 @@ fn what_cannot_be_lent_is_refused() {
     });
 }
 
-// A reset makes queues anew while others take them to be lent: so from its beginning to the next enabling of either drive none is. What is
-// said elsewhere of a loan is put right at that beginning, while commands that are in flight still end.
+// A reset recreates queues while others still regard them as lent. So from its beginning until either drive
+// is enabled again no queue is lent. Other records of the loan are corrected at that beginning, while
+// commands in flight still end.
 #[test]
 fn nothing_is_lent_during_a_reset() {
     for of_lender in [true, false] {

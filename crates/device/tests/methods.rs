@@ -28,7 +28,8 @@ async fn capabilities(host: &TestHost) -> Option<Capabilities> {
     vendor.iter().any(|byte| *byte != 0).then(|| Capabilities::parse(vendor))
 }
 
-/// A train of 100 bytes; gives its status. Its entries are there, whether or not they are taken for payload.
+/// Sends a train of 100 bytes and returns its status. Its entries are present, whether or not they are taken
+/// for payload.
 async fn train(host: &TestHost, pair: &Pair) -> Status {
     let payload = pattern(1, 100);
     host.inline(pair, sink_write(0, 100), &payload).await.status()

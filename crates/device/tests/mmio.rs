@@ -139,7 +139,8 @@ fn without_being_enabled_the_buffer_is_no_data_pointer() {
     });
 }
 
-// What takes data to the controller takes it this way too; and what is before a tail may lie there.
+// Every command with data to the controller can use this method, and the data before a tail may be in the
+// buffer, too.
 #[test]
 fn any_command_with_data_to_the_controller_takes_it() {
     Bench::offering(MMIO.or(TAIL)).with_methods(64, async |host, pair| {

@@ -1,5 +1,6 @@
-//! Namespace Management and Attachment (NVMe Base 2.1, 5.1.20, 5.1.21 and 8.1.15): what is created, attached, detached
-//! and deleted, in any order; who has which capacity; and that no look-up finds what another has left.
+//! Namespace Management and Attachment (NVMe Base 2.1, 5.1.20, 5.1.21 and 8.1.15): creation, attachment,
+//! detachment and deletion in any order; the capacity of each namespace; and that no look-up finds a deleted
+//! one.
 
 use crate::fixture;
 use crate::fixture::management::{delete, wanted};
@@ -53,7 +54,7 @@ fn namespaces_come_and_go_and_capacity_with_them() {
         assert_eq!(host.io(&pair, sqe.with_prp(prp1, prp2)).await.status(), Status::SUCCESS);
         assert_eq!(host.try_read(&pair, first, 992, 8, 4096).await, (Status::SUCCESS, bytes));
         let beyond = host.try_read(&pair, first, 1000, 1, 4096).await.0;
-        assert_eq!(beyond, Status::LBA_OUT_OF_RANGE.with_dnr(), "what was rounded up is nobody's");
+        assert_eq!(beyond, Status::LBA_OUT_OF_RANGE.with_dnr(), "blocks added by rounding are out of range");
 
         let second = host.create(24_704, 0).await;
         assert_eq!((second, host.capacity().await.1), (3, 0));
@@ -143,7 +144,7 @@ fn a_namespace_over_several_extents_is_one() {
     });
 }
 
-// A namespace that can't be as asked for must not be another one.
+// A creation that cannot be carried out as requested must fail, not create something else.
 #[test]
 fn create_refuses_each_wrong_field() {
     Bench::default().enabled(async |host| {
@@ -228,7 +229,8 @@ fn attachment_refuses_each_wrong_field() {
     });
 }
 
-// What is detached keeps what it holds; what is deleted and created again is another one to its host.
+// A detached namespace keeps its contents; one that is deleted and created again is a different one to its
+// host.
 #[test]
 fn detached_namespaces_keep_their_data_and_new_ones_their_own_names() {
     Bench::default().with_queue(async |host, pair| {
@@ -283,7 +285,7 @@ fn changes_are_in_the_log_and_announced_to_who_asked() {
         let request = host.request_event();
         host.succeed(host.attach_sqe(NS_4K, false)).await;
         host.sleep(fixture::LONG).await;
-        assert!(host.look(&host.admin_pair().cq).is_none(), "nobody has asked for it");
+        assert!(host.look(&host.admin_pair().cq).is_none(), "it was not requested");
         let config = AsyncEventConfig::new().with_namespace_attribute(true).into_bits();
         host.set_feature(fid::ASYNC_EVENT_CONFIGURATION, config).await;
         host.succeed(host.attach_sqe(NS_4K, true)).await;
@@ -300,8 +302,8 @@ fn changes_are_in_the_log_and_announced_to_who_asked() {
     });
 }
 
-// What changes while the list is on its way to the host is not in it. Were it forgotten with the rest, the host would
-// never learn of it.
+// A change during the transfer of the list is not in the list. If it were forgotten with the others, the host
+// would never learn of it.
 #[test]
 fn a_change_that_the_list_does_not_tell_stays_in_it() {
     let mut seen = [0, 0];

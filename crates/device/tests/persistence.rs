@@ -86,7 +86,7 @@ fn namespaces_outlive_the_power() {
     });
 }
 
-/// What the drive says of its namespaces: size, blocks, and whether they are attached.
+/// Namespaces as the drive reports them: size, blocks, and whether they are attached.
 async fn inventory(host: &TestHost) -> Vec<(u32, u64, u8)> {
     let page = host.identify(Cns::ALLOCATED_NAMESPACES, 0).await;
     let mut all = Vec::new();
@@ -257,7 +257,7 @@ async fn timestamp(host: &TestHost) -> Timestamp {
     Timestamp::from_bytes(host.peek(page, 8)[..].try_into().expect("a timestamp has eight bytes"))
 }
 
-// A host sets the time whenever it comes up: were it to wait for a format that goes on, its driver would give up.
+// A host sets the time at every start: if that waited for a format in progress, its driver would give up.
 #[test]
 fn the_time_is_set_while_a_format_goes_on() {
     let mut config = drive_config();

@@ -392,7 +392,7 @@ fn a_stream_whose_last_command_is_aborted_stores_nothing() {
     }
 }
 
-// A queue of the same identifier must not go on with a stream of the one before.
+// A queue with a reused identifier must not continue a stream of its predecessor.
 #[test]
 fn deletion_and_reset_end_streams() {
     let offered = SERIALIZED.or(PIPELINED);

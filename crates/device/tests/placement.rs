@@ -200,7 +200,7 @@ fn odd_ones_elsewhere(
         let distance = SiteLink::new(clock, Delay::from_ns(300), Rate::per_second(10_000_000_000));
         let own = placement.site(work).clone();
         let mut placement = placement.with_distance(peer, &own, &distance);
-        let route = placement.add_route(work, peer).expect("there is room for a route");
+        let route = placement.add_route(work, peer).expect("a route is available");
         let router = move |_: u16, sqe: &Sqe| if sqe.cdw10 % 2 == 1 { route } else { Route::OWN };
         (placement, Some(Rc::new(router)))
     }

@@ -23,7 +23,7 @@ async fn state(host: &TestHost, nsid: u32) -> Option<WriteProtection> {
     WriteProtection::from_bits(host.succeed(get(nsid, Select::CURRENT)).await)
 }
 
-// Protection with a hole in it is none. And what only reads must go on.
+// Protection must cover every command that changes data, and commands that only read must continue to work.
 #[test]
 fn nothing_that_writes_gets_through() {
     Bench::default().with_queue(async |host, pair| {
@@ -69,7 +69,8 @@ fn nothing_that_writes_gets_through() {
     });
 }
 
-// What is not offered is refused, and what is set stays until it is taken back: protection that ends by itself is none.
+// An unsupported state is refused, and a state stays until the host changes it: protection must not end on
+// its own.
 #[test]
 fn states_change_as_the_specification_says() {
     Bench::default().enabled(async |host| {
@@ -105,7 +106,7 @@ fn states_change_as_the_specification_says() {
     });
 }
 
-// Protection that a power cut takes away protects from no one who can pull the plug.
+// Permanent protection must survive a power cut, or pulling the plug would remove it.
 #[test]
 fn protection_outlives_the_power() {
     let (nsid, medium) = enabled_cycle(None, async |host| {

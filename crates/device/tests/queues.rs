@@ -74,7 +74,7 @@ fn batches_are_fetched_whole() {
     }
 }
 
-// A host that is slow to look must not lose completions: the drive waits, and goes on when there is space.
+// A host that polls slowly must not lose completions: the drive waits, and continues when slots are free.
 #[test]
 fn a_full_completion_queue_holds_up_and_recovers() {
     for (cq_entries, at_once) in [(2, 1), (3, 2), (4, 3), (9, 8), (9, 1), (9, 5)] {
@@ -89,11 +89,7 @@ fn a_full_completion_queue_holds_up_and_recovers() {
             for identified in 0.. {
                 host.sleep(LONG).await;
                 let posted = host.drive().controller.counters().posted.get() - admin - identified;
-                assert_eq!(
-                    posted as usize,
-                    (done.len() + room).min(cids.len()),
-                    "as many as there is room for"
-                );
+                assert_eq!(posted as usize, (done.len() + room).min(cids.len()), "as many as slots are free");
                 if done.len() == cids.len() {
                     break;
                 }
@@ -261,7 +257,7 @@ fn deleting_a_submission_queue_ends_its_commands_first() {
             ended.push((cqe.cid, cqe.status()));
         }
         host.ring_head(&pair.cq);
-        assert!(ended.iter().any(|(_, status)| *status == Status::ABORTED_SQ_DELETED), "some were under way");
+        assert!(ended.iter().any(|(_, status)| *status == Status::ABORTED_SQ_DELETED), "some were in flight");
         assert!(ended.iter().all(|(cid, _)| cids.contains(cid)));
         host.sleep(LONG).await;
         assert!(host.look(&pair.cq).is_none(), "nothing comes after the Delete");

@@ -127,7 +127,7 @@ async fn read(far: &Far, first: Ppa, mask: u64) -> (Ticket, Outcome) {
     (ticket, outcome)
 }
 
-/// What has crossed, in the order of `crossings`: payload and wire bytes.
+/// Crossed payload and wire bytes, in the order of `crossings`.
 type Crossings = [(Purpose, Direction, u64, u64)];
 
 /// Asserts that an operation takes what the steps of a table sum to, and that what crosses is what the other table says and
@@ -192,7 +192,7 @@ const METADATA: u64 = 8 + 4 * 24;
 /// 16 KiB at 800 MB/s.
 const CHANNEL: u64 = 20_480 * NS;
 
-/// What crosses with every command: tail and head doorbell, entry, completion.
+/// Bytes that cross with every command: tail and head doorbell, entry, completion.
 const COMMAND: [(Purpose, Direction, u64, u64); 4] = [
     (Purpose::Doorbell, Direction::Down, 2 * 4, 2 * (4 + REQUEST)),
     (Purpose::SqeFetch, Direction::Up, 0, REQUEST),
@@ -269,7 +269,8 @@ fn a_unit_takes_what_its_steps_take() {
     });
 }
 
-// What is moved must not cross: that is why there is a copy. Where it lies and what it is to be called does.
+// The data of a move must not cross the link, which is the purpose of the copy; its addresses and metadata
+// do.
 #[test]
 fn a_move_crosses_with_its_addresses_only() {
     run(config(), async |far, host| {
@@ -336,7 +337,7 @@ fn what_cannot_be_read_is_told_across_the_link() {
         let (ticket, outcome) = read(&far, Ppa(0), 0b11).await;
         assert_eq!((outcome.failed, outcome.unreadable), (false, 0));
         assert_eq!([0, 1].map(|unit| ticket.content(unit)), [marred, content(2)]);
-        // What a root on the flash itself may name.
+        // Addresses that a root on the flash itself may contain.
         for (first, mask) in [(GEOMETRY.total_units(), 1), (u64::MAX, 1), (0, 1 << 4), (0, 0)] {
             assert!(read(&far, Ppa(first), mask).await.1.failed, "{first}, {mask}");
         }
@@ -394,7 +395,7 @@ fn a_failure_is_known_before_its_ticket_ends() {
     });
 }
 
-// What is known at this end must be what the next host finds: a mark that has not crossed is no mark.
+// State known at this end must be found by the next host: a mark that has not crossed does not count.
 #[test]
 fn what_the_flash_holds_is_found_at_the_next_attach() {
     let root: Rc<[u8]> = (0..100_000u32).map(|at| (at * 7) as u8).collect();
@@ -486,7 +487,7 @@ fn malformed_commands_get_a_status() {
                 refused(&host, &pair, prp(program.sqe(opcode, 0, RAW)), status).await;
             }
         }
-        // Metadata whose reserved bytes are not 0, and the number that says that there is none.
+        // Metadata whose reserved bytes are not 0, and the number that stands for no metadata.
         let program = prp(good.sqe(VendorOpcode::RAW_PROGRAM, 0, RAW));
         for (at, byte) in [(8 + 17, 1), (8 + 3 * 24 + 23, 255)] {
             host.poke(page + 4 * 4096 + at, &[byte]);
@@ -551,7 +552,7 @@ fn pieces_must_follow_one_another() {
     });
 }
 
-// Whatever a host sends, the drive answers it, and goes on.
+// Whatever a host sends, the drive answers and continues to work.
 #[test]
 fn any_fields_are_answered() {
     for seed in 0..20 {

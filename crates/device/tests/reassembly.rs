@@ -156,7 +156,8 @@ fn chunks_of_several_payloads_come_by_several_queues() {
     });
 }
 
-// What takes data to the controller takes it this way too, or a host could not use the method for block I/O.
+// Every command with data to the controller can use this method; otherwise a host could not use it for block
+// I/O.
 #[test]
 fn any_command_with_data_to_the_controller_takes_chunks() {
     Bench::offering(CHUNKS).with_methods(128, async |host, pair| {
@@ -387,7 +388,7 @@ fn incomplete_payloads_are_bounded_and_given_up() {
         let refused = host.io(&pair, command(ID + 9, 0, &payload)).await;
         assert_eq!(refused.status(), Status::DATA_TRANSFER_ERROR);
         assert_eq!(status_of(&host, &pair, ID + 8).await, Status::DATA_TRANSFER_ERROR);
-        // One that is there already goes on, in full bounds too.
+        // A payload in progress continues, even within full bounds.
         place_chunks(&host, &pair.sq, ID, &payload);
         host.ring_tail(&pair.sq);
         assert_eq!(status_of(&host, &pair, waiting[0]).await, Status::SUCCESS);
@@ -549,7 +550,7 @@ fn a_completion_queue_without_room_is_no_deadlock() {
     });
 }
 
-// A full completion queue holds up fetching of chunks; consuming must let it go on.
+// A full completion queue stops fetching of chunks; consuming completions must resume it.
 #[test]
 fn a_full_completion_queue_holds_chunks_up_until_there_is_room() {
     Bench::offering(CHUNKS).with_methods(64, async |host, _| {

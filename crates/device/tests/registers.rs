@@ -137,7 +137,7 @@ fn enabling_takes_the_time_that_the_profile_says() {
     });
 }
 
-// A host that changes its mind must not find a controller that comes up later all the same.
+// If a host disables the controller before it is ready, the controller must not become ready later.
 #[test]
 fn disabled_before_it_is_ready_it_never_is() {
     let mut bench = Bench::default();
@@ -154,7 +154,8 @@ fn disabled_before_it_is_ready_it_never_is() {
     });
 }
 
-// What CAP doesn't offer can't be had: ready with it would run commands under rules that no controller keeps.
+// A setting that CAP does not offer must fail: ready with it would run commands under rules that the
+// controller does not follow.
 #[test]
 fn impossible_settings_are_a_fatal_status_until_the_reset() {
     Bench::default().run(async |host| {

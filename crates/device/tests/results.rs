@@ -17,7 +17,7 @@ use byteway_wire::nvme::{
 
 const BEHIND: Methods = Methods::new().with_inline_result(true);
 const ROUNDED: Methods = Methods::new().with_rounded_results(true);
-/// What memory holds where no data is to come.
+/// Fill byte of memory that no data must reach.
 const UNTOUCHED: u8 = 0x5c;
 
 /// A Sink Read whose result may come after its completion; else it goes to `address`.
@@ -163,7 +163,7 @@ fn results_under_way_at_once_share_the_room() {
             assert_eq!(cqe.status(), Status::SUCCESS);
             assert!(result == held[which..which + 70]);
         }
-        assert!(behind > 0 && behind < 20, "some have room and some not: {behind}");
+        assert!(behind > 0 && behind < 20, "some find free slots and some do not: {behind}");
         assert_eq!(fallbacks(&host), 20 - behind);
     });
 }
@@ -221,7 +221,7 @@ fn a_result_is_one_completion_to_coalescing() {
     });
 }
 
-// A host that has not asked for it reads parts of results as completions.
+// A host that has not enabled it would read parts of results as completions.
 #[test]
 fn a_result_comes_behind_only_where_it_is_wanted() {
     Bench::offering(BEHIND).with_queue(async |host, pair| {
@@ -245,7 +245,7 @@ fn a_result_comes_behind_only_where_it_is_wanted() {
             assert!(found == expected, "{enabled}, {flag}, {bytes}");
         }
         assert_eq!(fallbacks(&host), 1, "the one that was too long");
-        // What fails has no result.
+        // A failed command has no result.
         host.submit(&pair.sq, sink_read(u64::MAX, 14, page(&host)));
         let (cqe, _) = next_result(&host, &pair.cq).await;
         assert_eq!((cqe.status(), cqe.dw1), (Status::LBA_OUT_OF_RANGE.with_dnr(), 0));

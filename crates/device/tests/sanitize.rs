@@ -65,7 +65,7 @@ fn nothing_is_left_on_flash() {
     });
 }
 
-// An event of the last operation that comes while another goes on says that this one is done.
+// An event of the previous operation that arrives during another one must not report the new one as complete.
 #[test]
 fn an_event_is_of_the_operation_that_has_ended() {
     let mut bench = Bench::default();
@@ -85,7 +85,7 @@ fn an_event_is_of_the_operation_that_has_ended() {
     });
 }
 
-/// What is refused, and what is not, while an operation goes on or after it has failed.
+/// Checks which commands are refused while an operation is in progress or after it has failed.
 async fn check_table(host: &TestHost, pair: &Pair, refusal: Status) {
     let page = host.pages(1);
     for nsid in [NS_512, NS_4K] {
@@ -144,7 +144,7 @@ fn commands_are_refused_while_it_goes_on() {
     });
 }
 
-// What SANICAP doesn't offer must not be taken for what it does.
+// An operation that SANICAP does not offer must be refused, not replaced by another.
 #[test]
 fn only_what_is_offered_is_done() {
     Bench::default().enabled(async |host| {
@@ -190,7 +190,7 @@ fn it_goes_on_through_resets_and_power_cuts() {
     });
     enabled_cycle(Some(medium), async |host| {
         let log = host.sanitize_status().await;
-        assert_eq!(log.sstat, SanitizeStatusLog::SUCCEEDED, "nobody knows what was written since");
+        assert_eq!(log.sstat, SanitizeStatusLog::SUCCEEDED, "blocks may have been written since");
     });
 }
 
@@ -208,7 +208,8 @@ fn failed(ause: bool) -> Medium {
     medium
 }
 
-// A drive that failed to erase must not be used as if it had; and who allowed it to be, must get it back.
+// A drive that failed to erase must not be used as if it had succeeded; a host that allowed unrestricted exit
+// must be able to use it again.
 #[test]
 fn a_failure_is_left_as_its_command_allowed() {
     for ause in [true, false] {

@@ -255,7 +255,7 @@ fn a_queue_begins_at_zero_and_an_old_one_where_it_is() {
         let words = |address| host.peek(address, 4096).chunks(4).map(<[u8]>::to_vec).collect::<Vec<_>>();
         for (address, fill) in [(doorbells, 3), (events, 5)] {
             for (index, word) in words(address).into_iter().enumerate() {
-                assert!((2..4).contains(&index) || word == [fill; 4], "word {index} is nobody's");
+                assert!((2..4).contains(&index) || word == [fill; 4], "word {index} is unused");
             }
         }
         guest.read(&pair, 20, 7).await;
@@ -270,7 +270,7 @@ fn a_queue_begins_at_zero_and_an_old_one_where_it_is() {
             guest.read(&pair, 5, 2).await;
             host.succeed(delete_sq(2)).await;
             host.succeed(delete_cq(2)).await;
-            assert!(!host.drive().controller.arm_shadow_doorbells(), "nobody's words are not looked at");
+            assert!(!host.drive().controller.arm_shadow_doorbells(), "unused words are ignored");
         }
     });
 }
@@ -508,14 +508,14 @@ impl Remote for Stepping {
     }
 }
 
-/// What the host does in one step of telling a new value.
+/// Step of the host in announcing a new value.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Store(Doorbell, u32),
     Load(Doorbell, u32),
 }
 
-/// Who takes the host's steps: each at the device's access of that number, or earlier ones' time.
+/// Time of the host's steps: each at the device's access of that number, or at an earlier step's time.
 struct Script {
     host: TestHost,
     pages: Rc<Stepping>,

@@ -58,7 +58,7 @@ fn it_holds_what_was_written_where_it_was_written() {
     }
 }
 
-// The sink is the drive's: a second one behind the second port would be memory that no host asked for.
+// The sink belongs to the drive: a second one behind the second port would be memory that no host requested.
 #[test]
 fn both_ports_have_one_sink() {
     Bench::offering(PLAIN).with_queue(async |host, pair| {

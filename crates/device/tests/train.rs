@@ -349,7 +349,7 @@ fn any_command_with_data_to_the_controller_takes_a_train() {
     });
 }
 
-// A tail that is put at the wrong place, or a data pointer that is asked for the tail too, is silent corruption.
+// A tail at the wrong place, or data fetched by the data pointer for the tail, would be silent corruption.
 #[test]
 fn a_tail_follows_what_the_data_pointer_describes() {
     for granularity in [1, 4096] {
@@ -472,16 +472,17 @@ fn a_train_counts_all_its_entries_in_arbitration() {
                     _ => of_plain += 1,
                 }
             }
-            // A second task goes on with the plain ones while the first reads a train: then they get more.
+            // A second task continues with the plain queues while the first reads a train: they then get a
+            // larger share.
             let most = if fetch_outstanding == 1 { 180 + 20 } else { 360 };
-            let what = format!("{of_plain} commands beside 20 trains, burst {ab}, {fetch_burst} in a read");
+            let what = format!("{of_plain} commands next to 20 trains, burst {ab}, {fetch_burst} in a read");
             assert!((180 - 20..=most).contains(&of_plain), "{what}");
             host.next_many(&cq, 400 - of_trains - of_plain).await;
         });
     }
 }
 
-/// What crossed to the device for `purpose` since `then`.
+/// Bytes that crossed to the device for `purpose` since `then`.
 fn down(host: &TestHost, then: &byteway_link::Ledger, purpose: Purpose) -> Entry {
     host.end().ledger().since(then).entry(purpose, Direction::Down)
 }
@@ -580,7 +581,7 @@ fn enabling_in_mid_flight_changes_nothing_of_what_is_fetched() {
     });
 }
 
-/// What one of several hosts' queues has in flight.
+/// Commands in flight of one of several hosts' queues.
 struct Load {
     pair: Pair,
     /// By command: where its payload goes, or nothing for a plain command.

@@ -120,7 +120,7 @@ impl Rig {
                 assert!(seen.len() <= 2 && seen.iter().all(|cqe| [cid, behind].contains(&cqe.cid)));
                 host.sleep(PAUSE * 4).await;
                 assert!(host.look(&pair.cq).is_none(), "they complete before the deletion");
-                // The doorbell of a queue that is gone raises an event, which no host has asked for.
+                // The doorbell of a deleted queue raises an event, which the host has not enabled.
                 let again = host.create_sq(1, 64, &pair.cq, QueuePriority::Urgent).await;
                 self.pair.replace(again);
             }
@@ -229,7 +229,7 @@ fn an_aborted_train_is_passed_over_as_it_comes() {
     Bench::offering(INLINE).with_methods(16, async |host, pair| {
         for exposed in 0..=SLOTS {
             let first = pair.sq.tail.get();
-            // What is passed over would be a command: one that fails.
+            // A skipped entry would be a command, which fails.
             let poison = Sqe::new(byteway_wire::nvme::NvmOpcode(0x7f), 0xdead, 9).to_bytes();
             let sqe = sink_write(0, (SLOTS + 1) * 64);
             let cid = host.place_train(&pair.sq, sqe, &poison.repeat(SLOTS as usize + 1), false);

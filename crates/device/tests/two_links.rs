@@ -103,7 +103,7 @@ fn an_io_over_two_links_is_one_span() {
         for stage in [Stage::Host, Stage::Firmware, Stage::Dram, Stage::Flash, Stage::Queueing] {
             assert_eq!(record.stage(stage), alone.stage(stage), "{}", stage.name());
         }
-        // What is further is the far link's: a doorbell and a fetch each way, and 4 KiB at 200 MB/s net of coding.
+        // The far link adds a doorbell write and a fetch each way, and 4 KiB at 200 MB/s net of coding.
         for stage in [Stage::Doorbell, Stage::Fetch, Stage::Link] {
             assert!(record.stage(stage) > alone.stage(stage), "{}", stage.name());
         }
@@ -119,7 +119,7 @@ fn an_io_over_two_links_is_one_span() {
     finished.unwrap_or_else(|stalled| panic!("{stalled}"));
 }
 
-/// How long so many bytes take on the far link, without packets' headers: 2.5 GT/s, 8 of 10 bits.
+/// Time of `bytes` on the far link, without packet headers: 2.5 GT/s, 8 of 10 bits.
 fn slow_time(bytes: u64) -> byteway_clock::Delay {
     byteway_clock::Delay::from_ns(bytes * 4)
 }

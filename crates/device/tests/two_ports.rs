@@ -126,7 +126,7 @@ fn with_one_port_a_drive_speaks_of_one() {
     });
 }
 
-// What a drive keeps for one host only would be given to two.
+// State that a drive keeps for one host only would be shared by two.
 #[test]
 fn a_drive_for_one_host_gets_no_second_port() {
     let mut config = drive_config();
@@ -308,7 +308,7 @@ fn both_hosts_are_told_of_what_concerns_both() {
         assert_eq!(changed(&hosts[0]).await, [NS_512]);
         assert_eq!(changed(&hosts[0]).await, [0; 0]);
         assert_eq!(changed(&hosts[1]).await, [NS_512], "the other's reading takes nothing from it");
-        // Sanitize, asked for at the second port.
+        // Sanitize, requested at the second port.
         let requests: Vec<u16> = hosts.iter().map(TestHost::request_event).collect();
         hosts[1].succeed(Sanitize { sanact: Sanitize::BLOCK_ERASE, ..Sanitize::default() }.sqe(0)).await;
         for (host, request) in hosts.iter().zip(requests) {
@@ -527,7 +527,7 @@ fn nonsense_at_one_port_is_not_noticed_at_the_other() {
     }
 }
 
-/// What a host knows of a block: which version was acknowledged as durable, and which was sent last.
+/// A host's knowledge of a block: the version acknowledged as durable, and the one sent last.
 type Versions = Rc<RefCell<Vec<(u64, u64)>>>;
 
 /// Writes versions of blocks from `base` on, as durable, until the power is cut.
@@ -545,7 +545,7 @@ async fn write_versions(host: TestHost, pair: Pair, base: u64, versions: Version
     }
 }
 
-// What was acknowledged to either host is there after a power cut, at whatever event that comes.
+// A write acknowledged to either host must survive a power cut at any event.
 #[test]
 fn a_power_cut_takes_nothing_acknowledged_from_either_host() {
     const BASES: [u64; 2] = [10, 500];
@@ -590,7 +590,7 @@ fn a_power_cut_takes_nothing_acknowledged_from_either_host() {
             known.iter().map(|known| known.borrow().iter().map(|it| it.0).sum::<u64>()).sum::<u64>();
         medium = Some(first.power_off());
     }
-    assert!(acknowledged > 100, "writes were under way when the power went: {acknowledged}");
+    assert!(acknowledged > 100, "writes were in flight at the power cut: {acknowledged}");
 }
 
 // The map borrows memory of one host: were it lent by both, a reset of one would leave the drive with memory that is not its any more.

@@ -19,7 +19,7 @@ impl Route {
     pub const OWN: Route = Route(0);
 }
 
-/// On behalf of what work is done.
+/// The work on whose behalf an operation runs.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkContext {
     /// The span that time is charged to.
@@ -508,7 +508,7 @@ impl Placement {
         self.reserve_by(Route::OWN, work, count)
     }
 
-    /// As [`reserve`](Placement::reserve), for commands by `route`.
+    /// Like [`reserve`](Placement::reserve), for commands by `route`.
     pub fn reserve_by(&self, route: Route, work: WorkKind, count: u64) -> Service {
         let (site, cycles) = (self.site_by(work, route), self.cycles.of(work).saturating_mul(count));
         if route != Route::OWN {
@@ -543,7 +543,7 @@ impl Placement {
         site.is(self.site(second)).then(|| site.reserve_both(with_cycles(first), with_cycles(second)))
     }
 
-    /// As [`chain`](Placement::chain), at any sites: waits for the first work if the sites differ. Returns
+    /// Like [`chain`](Placement::chain), at any sites: waits for the first work if the sites differ. Returns
     /// the reservation of the last work, whose end the caller waits for.
     pub async fn chain_apart(&self, first: WorkKind, second: WorkKind) -> Service {
         if let Some(both) = self.chain(first, second) {

@@ -12,7 +12,7 @@ struct Inner {
     cores: Rc<Station>,
     frequency: Rate,
     dram: Pipe,
-    /// Its work appears in traces.
+    /// Whether the site's work appears in traces.
     traced: bool,
     /// Core time spent for other drives.
     lent: Cell<Delay>,
@@ -76,11 +76,10 @@ impl Site {
         self.0.cores.reserve_for(work.name(), time)
     }
 
-    /// Does `count` times `cycles` of another drive's `work`, and waits for the end. Returns the time spent
-    /// waiting for a core.
+    /// Executes `count` times `cycles` of another drive's `work`. Returns the time spent waiting for a core.
     ///
     /// The work is split into pieces, each of which takes a core only when one is idle, so the drive's own
-    /// work, which [reserves](Site::reserve), goes before every piece that has not begun. A piece that has
+    /// work, which [reserves](Site::reserve), precedes every piece that has not begun. A piece that has
     /// waited for 20 us is queued like any work, so that accepted work completes.
     pub async fn work_lent(&self, work: WorkKind, cycles: u64, count: u64) -> Delay {
         let Inner { clock, cores, frequency, .. } = &*self.0;
@@ -104,7 +103,7 @@ impl Site {
         clock.now().since(began).saturating_sub(worked)
     }
 
-    /// As [`reserve`](Site::reserve), for two pieces of work in sequence without a gap.
+    /// Like [`reserve`](Site::reserve), for two pieces of work in sequence without a gap.
     pub fn reserve_both(&self, first: (WorkKind, u64), second: (WorkKind, u64)) -> Service {
         let cycles = first.1.saturating_add(second.1);
         if cycles == 0 {

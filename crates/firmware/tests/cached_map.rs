@@ -437,7 +437,7 @@ fn a_miss_is_charged_to_flash() {
     });
 }
 
-// A page that flash cannot deliver must not lose the units that it locates; it is written anew.
+// A page that flash cannot deliver must not lose the units that it locates; it is rewritten.
 #[test]
 fn a_page_that_cannot_be_read_is_written_anew() {
     let (counters, _) = run(SMALL, config(1), |_, ftl| async move {

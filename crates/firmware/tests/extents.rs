@@ -54,7 +54,7 @@ async fn trim(ftl: &Ftl, first: u64, count: u64) {
     ftl.trim(SpanId::NONE, &Spans::default(), first, count).await.unwrap();
 }
 
-// An extent that the tree has and the map has not, or vice versa, is memory and work that no real one has.
+// An extent that only the tree has, or only the map, is memory and work that a real drive would not have.
 // With garbage collection, runs, partial and full deallocation, and overwrites of units in flight.
 #[test]
 fn the_tree_has_the_extents_of_the_map() {

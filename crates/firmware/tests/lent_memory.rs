@@ -250,7 +250,7 @@ async fn host(ftl: Ftl, mut stream: Stream, first: u64, units: u64, steps: u32) 
     }
 }
 
-/// Lends, damages and takes away, at any moment.
+/// Lends, damages and withdraws memory, at any moment.
 async fn lend(clock: Clock, ftl: Ftl, mut stream: Stream) {
     loop {
         let places = 1 + stream.below(PAGES) as u32;
@@ -294,7 +294,7 @@ fn whatever_becomes_of_lent_memory_what_was_written_last_is_read() {
             let ended = executor.run(async move {
                 while done.get() < 3 {
                     clock.sleep(Delay::from_ms(1)).await;
-                    assert!(clock.now() < Time(200_000_000_000_000), "seed {seed}: hosts wait for ever");
+                    assert!(clock.now() < Time(200_000_000_000_000), "seed {seed}: hosts never finish");
                 }
             });
             ended.unwrap_or_else(|stalled| panic!("seed {seed}: {stalled} at {:?}", then.now()));

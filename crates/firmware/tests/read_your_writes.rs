@@ -497,8 +497,8 @@ fn with_a_cached_map_what_was_written_last_is_read() {
     assert!(map_units_collected > 100, "{total:?}");
 }
 
-// DRAM that is given up while pages in it are dirty, being loaded, or waited for, and is added again: changes
-// must be read all the same, and no task may wait for a frame that is gone.
+// DRAM is given up while pages in it are dirty, being loaded, or waited for, and is added again: changes must
+// be readable nevertheless, and no task may wait for a frame that no longer exists.
 #[test]
 fn with_places_of_the_map_that_come_and_go_what_was_written_last_is_read() {
     let geometry = Geometry { blocks: 64, pages: 16, ..TINY };

@@ -32,7 +32,7 @@ pub struct Counters {
     pub programs: [u64; Priority::COUNT],
     /// Units delivered by reads.
     pub units_read: [u64; Priority::COUNT],
-    /// Of those, units read for a host from superblocks in one-bit mode.
+    /// Host reads from superblocks in one-bit mode, in units.
     pub units_read_one_bit: u64,
     /// Units programmed, padding included.
     pub units_programmed: [u64; Priority::COUNT],
@@ -245,7 +245,7 @@ impl Flash {
         self.submit_reading(first, mask, false, priority, ticket)
     }
 
-    /// As [`submit_read`](Flash::submit_read), for a caller who knows the contents, as in a base state: the
+    /// Like [`submit_read`](Flash::submit_read), for a caller who knows the contents, as in a base state. The
     /// ticket records only which units are unreadable, and holds zeroes instead of contents.
     pub fn submit_known_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
         self.submit_reading(first, mask, true, priority, ticket)
@@ -454,7 +454,7 @@ impl Flash {
         self.0.array.borrow().store.content(ppa)
     }
 
-    /// As [`content`](Flash::content); None if the unit is not intact, as in a damaged file.
+    /// Like [`content`](Flash::content); None if the unit is not intact, as in a damaged file.
     pub fn intact(&self, ppa: Ppa) -> Option<Content> {
         if ppa.0 >= self.0.geometry.total_units() {
             return None;
@@ -521,8 +521,8 @@ impl Flash {
         self.0.array.borrow().failures.is_some()
     }
 
-    /// Reads root slot 0 or 1; None if it is empty, or if a power cut interrupted its write. Takes the time
-    /// of reading as much from a die.
+    /// Reads root slot 0 or 1; `None` if it is empty, or if a power cut interrupted its write. Takes the time
+    /// of a die read of that length.
     pub async fn read_root(&self, slot: usize) -> Option<Rc<[u8]>> {
         let bytes = self.0.array.borrow().system.root(slot);
         let stripes = self.system_stripes(bytes.as_ref().map_or(0, |bytes| bytes.len()));
@@ -612,7 +612,7 @@ impl Flash {
         self.sync().await;
     }
 
-    /// Reads the pages of the journal, oldest first. Takes the time of reading as much from a die.
+    /// Reads the pages of the journal, oldest first. Takes the time of a die read of that length.
     pub async fn read_journal(&self) -> Vec<Rc<[u8]>> {
         let pages: Vec<_> = self.0.array.borrow().system.journal().cloned().collect();
         let bytes = pages.iter().map(|page| page.len()).sum();
@@ -668,8 +668,8 @@ impl Flash {
         Duration::from_nanos(self.0.calendar_ns())
     }
 
-    /// When, by the [`calendar`](Flash::calendar), the first stripe of a superblock was programmed after its
-    /// erase: the start of retention loss. Zero in the base state; None if nothing is programmed.
+    /// Time, by the [`calendar`](Flash::calendar), at which the first stripe of a superblock was programmed
+    /// after its erase: the start of retention loss. Zero in the base state; `None` if nothing is programmed.
     pub fn programmed_at(&self, block: BlockId) -> Option<Duration> {
         self.0.array.borrow().store.programmed_at_ns(block).map(Duration::from_nanos)
     }

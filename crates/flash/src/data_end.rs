@@ -91,7 +91,7 @@ impl DataEnd {
         }
     }
 
-    /// As [`content`](DataEnd::content); None if the unit is not intact or is unreadable.
+    /// Like [`content`](DataEnd::content); None if the unit is not intact or is unreadable.
     pub async fn intact(&self, ppa: Ppa) -> Option<Content> {
         match self {
             DataEnd::Own(flash) => flash.intact(ppa),

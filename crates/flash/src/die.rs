@@ -62,14 +62,14 @@ pub(crate) struct ActiveOperation {
     pub(crate) operation: Option<Operation>,
     pub(crate) phase: Phase,
     pub(crate) until: Time,
-    /// When the cells start working, and for how long; for a suspended operation, the remaining time.
+    /// Instant at which the cells start working, and duration; for a suspended operation, the remaining time.
     pub(crate) cells_from: Time,
     pub(crate) cells: Delay,
-    /// When it took the die, most recently.
+    /// Instant at which it last took the die.
     pub(crate) begun: Time,
-    /// When the next operation started, if that was before this one ended.
+    /// Instant at which the next operation started, if that was before this one ended.
     pub(crate) overtaken: Option<Time>,
-    /// Time that it had waited for the die.
+    /// Time spent waiting for the die.
     pub(crate) waited: Delay,
     /// Total time of the cells, and of the channel so far.
     pub(crate) cell: Delay,

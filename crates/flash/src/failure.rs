@@ -11,7 +11,7 @@ pub(crate) const UNCORRECTABLE: u8 = u8::MAX;
 /// Present only where something can fail, so that others pay nothing.
 pub(crate) struct FailureModel {
     reliability: Option<Reliability>,
-    /// By die, for the draws of the error model.
+    /// Random streams of the error model, by die.
     streams: Vec<Stream>,
     faults: Option<Box<Faults>>,
 }

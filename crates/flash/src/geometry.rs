@@ -42,7 +42,7 @@ pub enum GeometryError {
     /// A dimension is zero.
     #[error("{0} is 0, it must be at least 1")]
     Zero(&'static str),
-    /// The page is no whole number of units.
+    /// The page size is not a multiple of the unit.
     #[error("page_bytes is {0}, it must be a multiple of 4096")]
     PageBytes(u32),
     /// The units of a stripe exceed a 64-bit mask.
@@ -74,7 +74,7 @@ impl Geometry {
     pub const BLOCKS_MAX: u128 = 1 << 25;
     /// Maximum units of a superblock.
     pub const BLOCK_UNITS_MAX: u128 = 1 << 31;
-    /// Maximum units of the array: 64 TiB for the host, and as much again in reserve.
+    /// Maximum units of the array: 64 TiB for the host, and the same amount in reserve.
     pub const UNITS_MAX: u128 = 1 << 35;
     /// Units of the largest array whose addresses fit 32 bits, with values above them left for a translation
     /// layer's markers.

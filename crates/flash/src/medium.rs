@@ -75,7 +75,8 @@ impl Medium {
         Medium { store, system, calendar_ns, dump: None }
     }
 
-    /// Ages the medium without power: retention loss goes on, nothing else happens. Saturates at 500 years.
+    /// Ages the medium without power: retention loss continues, and nothing else happens. Saturates at 500
+    /// years.
     pub fn rest(&mut self, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.calendar_ns = self.calendar_ns.saturating_add(ns).min(Self::CALENDAR_MAX_NS);

@@ -68,7 +68,7 @@ pub struct CellErrors {
 /// Error model of an array. Without one nothing fails, and nothing is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reliability {
-    /// Cells in full mode, with as many bits as there are page types.
+    /// Cells in full mode, with one bit per page type.
     pub cells: CellErrors,
     /// Cells in one-bit mode.
     pub one_bit: CellErrors,
@@ -105,13 +105,13 @@ pub enum ReliabilityError {
     /// The endurance is zero.
     #[error("reliability.{0} is 0, it must be at least 1")]
     Zero(&'static str),
-    /// There is no page type.
+    /// The list of page types is empty.
     #[error("reliability.{0} has no share, it needs one for each page type")]
     NoPageType(&'static str),
 }
 
 impl CellErrors {
-    /// One bit a cell: the gap between the two states forgives most of the wear.
+    /// One bit per cell: the gap between the two states tolerates most of the wear.
     fn one_bit() -> Self {
         CellErrors {
             endurance: 60_000,

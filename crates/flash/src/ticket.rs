@@ -97,7 +97,7 @@ impl Tickets {
         at
     }
 
-    /// Where a read delivers its units; empty if the ticket was dropped.
+    /// Destination of a read's units; empty if the ticket was dropped.
     pub(crate) fn contents_at(&mut self, index: u32, at: usize) -> &mut [Content] {
         let node = &mut self.nodes[index as usize];
         if node.held { &mut node.contents[at..] } else { &mut [] }
@@ -216,7 +216,7 @@ impl Ticket {
         self.node(|node| node.contents.get(index).cloned().unwrap_or_default())
     }
 
-    /// As [`content`](Ticket::content), moved out of the ticket.
+    /// Like [`content`](Ticket::content), moved out of the ticket.
     pub fn take(&self, index: usize) -> Content {
         self.node(|node| node.contents.get_mut(index).map(std::mem::take).unwrap_or_default())
     }
@@ -258,7 +258,7 @@ impl Drop for Ticket {
 #[must_use = "waits only when it is awaited"]
 pub struct Wait<'a> {
     ticket: &'a Ticket,
-    /// Has yielded under `timing = "none"`, with everything complete.
+    /// Whether it has yielded under `timing = "none"`, with everything complete.
     yielded: bool,
 }
 

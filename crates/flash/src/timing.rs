@@ -39,7 +39,7 @@ pub enum ChannelOrder {
     /// would idle for the microseconds of another's data, waiting for a command that takes a tenth of one.
     #[default]
     CommandsFirst,
-    /// The data of reads, then all commands, first come, first served. On a busy channel the dies fall into
+    /// The data of reads first, then all commands in order of arrival. On a busy channel the dies fall into
     /// step: all of them sense, then all of them transfer.
     DataOutFirst,
 }
@@ -71,10 +71,10 @@ pub struct SlcTiming {
 /// Bits a cell in a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// As many bits as there are page types.
+    /// One bit per page type.
     #[default]
     Full,
-    /// One bit, one stripe for each wordline: less capacity, but faster and longer-lived.
+    /// One bit per cell, one stripe per wordline: less capacity, but faster and more durable.
     OneBit,
 }
 
@@ -100,7 +100,7 @@ impl Default for Timing {
 /// Error of validating a [`Timing`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
-    /// There is no page type.
+    /// The list of page types is empty.
     #[error("{0} has no time, it needs one for each page type")]
     NoPageType(&'static str),
     /// A time exceeds [`Timing::DELAY_MAX`].
@@ -154,8 +154,8 @@ impl Timing {
         Ok(())
     }
 
-    /// Stripes whose bits share cells: as many as there are page types. A program that is cut off destroys
-    /// the earlier stripes of its wordline.
+    /// Stripes whose bits share cells: one per page type. An interrupted program destroys the earlier stripes
+    /// of its wordline.
     pub fn stripes_per_wordline(&self) -> u32 {
         self.read.len().max(self.program.len()) as u32
     }

@@ -27,7 +27,7 @@ pub(crate) struct Planned {
 }
 
 impl IoBuffer {
-    /// Its location in host memory.
+    /// Location of the buffer in host memory.
     pub fn place(&self) -> &Buffer {
         &self.buffer
     }

@@ -24,9 +24,9 @@ use std::rc::Rc;
 /// Payloads by transfer method. Each payload counts once, even if it took several commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// To the device by PRPs.
+    /// Payloads to the device by PRPs.
     pub prp: u64,
-    /// To the device by SGLs.
+    /// Payloads to the device by SGLs.
     pub sgl: u64,
     /// In the entries after their command.
     pub inline: u64,
@@ -116,20 +116,20 @@ impl AddAssign for Counts {
     }
 }
 
-/// How results are returned.
+/// Transfer of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Results {
-    /// To the data pointer, exactly.
+    /// The data pointer, with exact length.
     #[default]
     Pointer,
-    /// After the completion, as far as slots are available.
+    /// Behind the completion, as far as slots are available.
     Inline,
-    /// To the data pointer, in whole DMA units.
+    /// The data pointer, in whole DMA units.
     Rounded,
 }
 
 impl Results {
-    /// `methods`, and what a queue must be enabled for in addition.
+    /// Adds to `methods` what a queue must be enabled for.
     pub(crate) const fn with(self, methods: Methods) -> Methods {
         match self {
             Results::Pointer => methods,
@@ -149,7 +149,7 @@ pub struct TransferConfig<O> {
     pub bytes_max: u32,
     /// Queues that carry chunks in addition to the client's own, round robin.
     pub chunk_queues: Vec<QueuePair>,
-    /// Generates the contents of payloads, and knows what must be read back.
+    /// Generates the contents of payloads, and verifies what is read back.
     pub oracle: Option<Rc<RefCell<O>>>,
 }
 
@@ -181,7 +181,8 @@ pub(crate) fn succeeded<E>(cqe: Cqe) -> Result<Cqe, IoError<E>> {
     }
 }
 
-/// What clients of all command sets share: data pointers for their buffers, and the choice of transfer methods.
+/// Shared part of the clients of all command sets: data pointers for their buffers, and the choice of
+/// transfer methods.
 pub struct Carrier {
     pub(crate) queue: QueuePair,
     /// Further queues that carry chunks.
@@ -259,12 +260,12 @@ impl Carrier {
         }
     }
 
-    /// The owner of the page buffer that its values go to, if there is one.
+    /// Owner of the page buffer for this client's values, if any.
     pub(crate) fn page_owner(&self) -> Option<Rc<PageOwner>> {
         self.queue.submission.extensions.page_owner(self.pairs_of?)
     }
 
-    /// Checks that a payload fits into a buffer, before anything is noted of it.
+    /// Checks that a payload fits in a buffer, before any state changes.
     pub(crate) fn fits(&self, buffer: &IoBuffer, bytes: u32) -> Result<(), IoError> {
         let (bytes, bytes_max) = (u64::from(bytes), u64::from(buffer.buffer.bytes()));
         if bytes > bytes_max { Err(PlanError::TooLong { bytes, bytes_max }.into()) } else { Ok(()) }
@@ -282,7 +283,7 @@ impl Carrier {
         get(self.memory(), &buffer.buffer, into)
     }
 
-    /// As [`Carrier::get`], into a vector, whose contents are replaced.
+    /// Like [`Carrier::get`], into a vector, whose contents are replaced.
     pub fn take(&self, buffer: &IoBuffer, bytes: u32, into: &mut Vec<u8>) -> Result<(), IoError> {
         self.fits(buffer, bytes)?;
         into.clear();
@@ -472,8 +473,8 @@ impl Carrier {
         Ok(self.queue.execute(Request { span, pages, ..sqe.into() }).await?)
     }
 
-    /// Executes a Store whose value the host places itself, by a command or a record. [`Lost::NotPlaced`]: there is no
-    /// position for it now.
+    /// Executes a Store whose value the host places itself, by a command or a record. [`Lost::NotPlaced`] if
+    /// no position is available now.
     pub(crate) async fn send_placed(
         &self,
         kind: TransferKind,
@@ -608,7 +609,8 @@ impl Carrier {
     }
 }
 
-/// Slots reserved for chunks in other queues, by queue and first chunk; given back if the chunks are not placed.
+/// Slots reserved for chunks in other queues, by queue and first chunk; released if the chunks are not
+/// placed.
 struct Reserved<'a> {
     carrier: &'a Carrier,
     lanes: Lanes,

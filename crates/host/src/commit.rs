@@ -28,7 +28,7 @@ struct Outstanding {
     number: u32,
     /// Index in `waiters`.
     waiter: usize,
-    /// When it was stored; `None`: not yet.
+    /// Instant of the store; `None` before it.
     stored: Option<Time>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Commits {
     /// The oldest record may have been stored, or the ring is closed.
     changed: Notify,
     is_closed: Cell<bool>,
-    /// When the last answer was taken.
+    /// Instant at which the last reply was taken.
     taken: Cell<Time>,
     /// The shortest recent time from that, or from the record, to the next answer.
     soonest: Cell<Delay>,
@@ -89,7 +89,7 @@ impl Commits {
         commits
     }
 
-    /// Its location.
+    /// Location of the ring.
     pub(crate) fn ring(&self) -> CommitRing {
         self.ring
     }
@@ -246,12 +246,12 @@ impl Committing<'_> {
         &self.record
     }
 
-    /// Its index in the ring.
+    /// Index in the ring.
     pub(crate) fn index(&self) -> u32 {
         self.commits.ring.index(self.record.number)
     }
 
-    /// Its device address.
+    /// Device address of the record.
     pub(crate) fn address(&self) -> u64 {
         self.commits.ring.record(self.index())
     }

@@ -225,7 +225,7 @@ impl CompletionQueue {
         }
     }
 
-    /// Number of slots of an entry and its result, and whether that is what was agreed.
+    /// Number of slots of an entry and its result, and whether the result has the agreed form.
     #[cold]
     fn take_result(&self, source: &SubmissionQueue, cqe: &Cqe, bytes: u32) -> (u32, bool) {
         let mut slots = 1;

@@ -71,7 +71,7 @@ struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    /// Its device address.
+    /// Device address.
     fn address(&self) -> u64 {
         let placing = *self.owner.page.borrow().placing();
         u64::from(self.owner.log.buffer_offset) + u64::from(placing.offset(self.position))
@@ -100,14 +100,15 @@ impl Drop for Placed<'_> {
     }
 }
 
-/// A store that the controller places, until it ends.
+/// A store whose position the controller selects, until it ends.
 pub(crate) struct OtherStore<'a> {
     owner: &'a PageOwner,
     is_done: bool,
 }
 
 impl OtherStore<'_> {
-    /// Ends the store. `says_places`: its queue is enabled for CXL.mem, so the completion tells where the value is.
+    /// Ends the store. `says_places`: the queue is enabled for CXL.mem, so the completion reports the
+    /// position of the value.
     pub(crate) fn complete(mut self, ended: Result<Cqe, Lost>, bytes: u32, says_places: bool) {
         self.is_done = true;
         let mut page = self.owner.page.borrow_mut();

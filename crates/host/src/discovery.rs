@@ -43,7 +43,7 @@ pub struct Discovered {
     pub found: Vec<DiscoveredEntry>,
     /// Services that were referred to and did not answer, with the reason.
     pub silent: Vec<(SocketAddr, String)>,
-    /// What the limits cut off, in words.
+    /// Descriptions of what the limits cut off.
     pub cut: Vec<String>,
 }
 

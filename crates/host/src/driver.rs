@@ -31,10 +31,10 @@ use std::rc::Rc;
 /// How completions are detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Completion {
-    /// By polling. The cost of polls that find nothing is not charged.
+    /// Polling. The cost of polls without a completion is not charged.
     #[default]
     Polled,
-    /// By interrupts. Over shared memory, polling is used instead.
+    /// Interrupts. Over shared memory, polling is used instead.
     Interrupt,
 }
 
@@ -112,13 +112,13 @@ pub struct QueueConfig {
     pub outstanding_max: Option<u16>,
     /// Priority class under weighted arbitration.
     pub priority: QueuePriority,
-    /// Entries of the completion queue; `None`: as many as the submission queue.
+    /// Completion queue size in entries; `None` for that of the submission queue.
     pub completion_entries: Option<u32>,
     /// The interrupt vector; `None`: polled.
     pub vector: Option<u16>,
     /// Command identifiers for a second owner of the queue pair ([`QueuePair::out_of_band`]); `None`: no second owner.
     pub out_of_band: Option<OutOfBand>,
-    /// The pair whose completion queue is shared; the two fields above are then unused.
+    /// The queue pair whose completion queue is shared; the two fields above are then unused.
     pub shares: Option<QueuePair>,
     /// The processor charged; `None`: the driver's.
     pub cpu: Option<Rc<Station>>,
@@ -143,7 +143,7 @@ impl QueueConfig {
 /// A block namespace, from Identify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its identifier.
+    /// Namespace identifier.
     pub nsid: u32,
     /// Logical blocks.
     pub blocks: u64,
@@ -158,7 +158,7 @@ pub struct Namespace {
 /// A KV namespace, from Identify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvNamespace {
-    /// Its identifier.
+    /// Namespace identifier.
     pub nsid: u32,
     /// Size, in bytes.
     pub bytes: u64,
@@ -174,9 +174,9 @@ pub struct KvNamespace {
 pub enum Data<'a> {
     /// None.
     None,
-    /// From the controller; filled on completion.
+    /// Data from the controller; filled on completion.
     In(&'a mut [u8]),
-    /// To the controller.
+    /// Data to the controller.
     Out(&'a [u8]),
 }
 
@@ -191,7 +191,7 @@ const ADMIN_BYTES_MAX: u32 = 128 << 10;
 const IDENTIFIERS_MAX: u16 = 0x8000;
 /// Maximum number of namespaces that are identified: one list.
 const NAMESPACES_MAX: usize = 1024;
-/// Minimum time limit for a change of RDY, whatever CAP.TO says.
+/// Minimum timeout for a change of RDY; a smaller CAP.TO is ignored.
 const READY_TIMEOUT_MIN: Delay = Delay::from_ms(500);
 
 struct Created {
@@ -456,8 +456,8 @@ impl Driver {
         self.command("Get Log Page", sqe, Data::In(into)).await
     }
 
-    /// Requests the abort of a command. `true` if the controller aborted it; the command then completes with a status
-    /// that says so.
+    /// Requests the abort of a command. Returns true if the controller aborted it; the command then completes
+    /// with an abort status.
     pub async fn abort(&self, command: &Pending) -> Result<bool, DriverError> {
         let sqe = Abort { sqid: command.qid(), cid: command.cid() }.sqe(0);
         let cqe = self.checked("Abort", sqe, Data::None).await?;
@@ -647,11 +647,11 @@ impl Driver {
         Ok(())
     }
 
-    /// Enables for a queue, in addition to its enabled methods, those of `wanted` that the controller offers; again
-    /// after each reset, before the queue takes commands. Returns the enabled methods.
+    /// Enables for a queue, in addition to its enabled methods, those of `wanted` that the controller offers;
+    /// again after each reset, before the queue takes commands. Returns the enabled methods.
     ///
     /// # Errors
-    /// [`DriverError`] if the controller refuses what it offers.
+    /// [`DriverError`] if the controller refuses a method that it offers.
     pub async fn enable_methods(&self, pair: &QueuePair, wanted: Methods) -> Result<Methods, DriverError> {
         let pair = self.find(pair)?;
         let submission = &pair.submission;
@@ -924,7 +924,7 @@ impl Driver {
         self.0.condition.get() == Condition::Up && !is_lost
     }
 
-    /// Whether the controller is gone permanently.
+    /// Whether the controller was removed permanently.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.0.condition.get(), Condition::Gone(_))
     }
@@ -964,7 +964,7 @@ impl Driver {
         (1..=granted).find(|id| !taken.contains(id)).ok_or(DriverError::NoQueueLeft { granted })
     }
 
-    /// The pair in this driver's list.
+    /// Finds the queue pair in this driver's list.
     fn find(&self, pair: &QueuePair) -> Result<QueuePair, DriverError> {
         let queues = self.0.queues.borrow();
         let known = queues.iter().find(|created| Rc::ptr_eq(&created.pair.submission, &pair.submission));
@@ -1063,7 +1063,6 @@ impl Driver {
 
     /// Forgets a submission queue that the controller no longer has: takes its last completions, then frees its
     /// resources.
-    /// belonged to it.
     async fn forget(&self, pair: &QueuePair) {
         let inner = &self.0;
         let QueuePair { submission, completion, .. } = pair;
@@ -1152,7 +1151,7 @@ impl Driver {
 }
 
 impl Inner {
-    /// Calls `act` with the admin pair and with each I/O pair.
+    /// Calls `act` with the admin queue pair and with each I/O queue pair.
     pub(crate) fn each_queue(&self, mut act: impl FnMut(&QueuePair)) {
         act(&self.admin);
         self.queues.borrow().iter().for_each(|created| act(&created.pair));

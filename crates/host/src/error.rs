@@ -21,12 +21,13 @@ pub enum Lost {
     /// The controller did not recover from a reset.
     #[error("the controller has failed: it did not recover from a reset")]
     Failed,
-    /// The command was not submitted: its payload can never fit, or the queue is no longer enabled for it.
+    /// The command was not submitted: its payload exceeds every limit, or the queue is no longer enabled for
+    /// it.
     #[error("the command was not submitted: the queue cannot carry its payload")]
     NotPlaced,
 }
 
-/// Why a driver operation failed. Values in it came from the controller and were not used.
+/// Failure of a driver operation. Values from the controller in it were not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
     /// Register reads return all ones.
@@ -52,15 +53,15 @@ pub enum DriverError {
     /// A command of the driver failed.
     #[error("{what} failed: {status}")]
     Status {
-        /// Which command.
+        /// Name of the command.
         what: &'static str,
-        /// Its status.
+        /// Status of its completion.
         status: Status,
     },
     /// A command of the driver has no completion.
     #[error("{what} was lost: {lost}")]
     Lost {
-        /// Which command.
+        /// Name of the command.
         what: &'static str,
         /// The reason.
         #[source]
@@ -86,7 +87,7 @@ pub enum DriverError {
     /// The queue pair belongs to another driver, or was deleted.
     #[error("submission queue {0} does not belong to this driver")]
     NoSuchQueue(u16),
-    /// It changes whenever it is read, takes too long, or has an unknown format.
+    /// The value changes whenever it is read, takes too long, or has an unknown format.
     #[error("{0} cannot be read: it changes too often, takes too long, or has an unknown format")]
     Unreadable(&'static str),
     /// The data of an admin command cannot be described by PRPs.
@@ -100,13 +101,13 @@ pub enum DriverError {
 /// Why an I/O failed. `E` are the errors of a specific kind of client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IoError<E = Infallible> {
-    /// It completed with an error status.
+    /// The command completed with an error status.
     #[error("the command failed: {0}")]
     Status(Status),
-    /// It has no completion.
+    /// The command has no completion.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// Its payload cannot be described, or exceeds its buffer.
+    /// The payload cannot be described, or exceeds its buffer.
     #[error("the payload cannot be described: {0}")]
     Plan(#[from] PlanError),
     /// The buffer is no longer host memory.
@@ -150,17 +151,17 @@ impl<E> IoError<E> {
 /// Kind of a client's specific error, for code that does not know the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientErrorKind {
-    /// Data read or transferred is not what it must be.
+    /// Data read or transferred is wrong.
     WrongData,
     /// The expected data is uncertain, so nothing is known to be wrong.
     Uncertain,
-    /// The client could not do what was requested.
+    /// The client or the drive refused the request.
     Refused,
 }
 
 /// The specific error of a kind of client.
 pub trait ClientError: std::fmt::Display {
-    /// Its kind.
+    /// Kind of the error.
     fn kind(&self) -> ClientErrorKind;
 }
 
@@ -174,9 +175,9 @@ impl ClientError for Infallible {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct AnyClientError {
-    /// Its kind.
+    /// Kind of the error.
     pub kind: ClientErrorKind,
-    /// Its text.
+    /// Text of the error.
     pub text: String,
 }
 

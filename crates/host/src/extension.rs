@@ -56,12 +56,12 @@ impl Extensions {
         }
     }
 
-    /// What the controller offers.
+    /// Capabilities of the controller.
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.capabilities.get()
     }
 
-    /// Stores what the controller offers.
+    /// Stores the capabilities of the controller.
     pub(crate) fn learn(&self, said: Capabilities) {
         // A buffer outside the address space is unusable.
         let reached = said.bar_offset.checked_add(u64::from(said.bar_bytes)).is_some();
@@ -97,7 +97,7 @@ impl Extensions {
         self.commits.borrow().clone().filter(|commits| commits.is_on())
     }
 
-    /// The ring is off: the controller was reset, or is gone.
+    /// Ends the commit ring: the controller was reset or removed.
     pub(crate) fn lose_commits(&self, lost: Lost) {
         if let Some(commits) = &*self.commits.borrow() {
             commits.lose(lost);

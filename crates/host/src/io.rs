@@ -121,9 +121,9 @@ impl Drop for Reading<'_> {
 /// The direction of an I/O's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// To the host.
+    /// Read from the drive.
     Read,
-    /// To the drive.
+    /// Write to the drive.
     Write {
         /// Force Unit Access: on completion the blocks are on the media.
         fua: bool,
@@ -292,7 +292,7 @@ impl Client {
         }
     }
 
-    /// Verifies what a read returned, or that it was allowed to fail.
+    /// Verifies the data of a read, or that its failure was allowed.
     fn verify_end(
         &self,
         reading: &Reading<'_>,
@@ -343,11 +343,11 @@ impl Client {
     }
 
     /// Writes `blocks` blocks from `lba` on if they have their expected contents, atomically: a Compare from
-    /// `compared`, fused with a Write from `written`. Without an oracle both buffers are used unchanged. A difference
-    /// is [`Status::COMPARE_FAILURE`], and nothing is written.
+    /// `compared`, fused with a Write from `written`. Without an oracle both buffers are used unchanged. On a
+    /// difference the result is [`Status::COMPARE_FAILURE`], and nothing is written.
     ///
-    /// The drive accepts at most [`IdentifyController::acwu`](byteway_wire::nvme::IdentifyController::acwu) blocks,
-    /// zero-based. Payloads use the data pointer, whatever the client's rules say.
+    /// The drive accepts at most [`IdentifyController::acwu`](byteway_wire::nvme::IdentifyController::acwu)
+    /// blocks, zero-based. Payloads always use the data pointer.
     pub async fn compare_and_write(
         &self,
         compared: &mut IoBuffer,
@@ -383,7 +383,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::compare_and_write`], with a wrong byte in the comparison, so that nothing may be written.
+    /// Like [`Client::compare_and_write`], with a wrong byte in the comparison, so that nothing may be written.
     ///
     /// # Errors
     /// [`BlockError::WroteUnequal`], or any failure of the Compare other than a difference.
@@ -439,7 +439,8 @@ impl Client {
         expected.map_err(|lba| IoError::Client(BlockError::Unsettled { lba }))
     }
 
-    /// Executes a fused Compare and Write, with one span. On a failure: the error, and the outcome of the Write.
+    /// Executes a fused Compare and Write, with one span. On a failure, returns the error and the outcome of
+    /// the Write.
     async fn fused(
         &self,
         compared: &IoBuffer,
@@ -747,7 +748,7 @@ impl Client {
         })
     }
 
-    /// As [`Inner::fill_parts`], for reading.
+    /// Like [`Inner::fill_parts`], for reading.
     fn show_parts(
         &self,
         buffer: &Buffer,
@@ -797,7 +798,7 @@ impl Opened {
         Opened { span: port.open_span(begin), begin }
     }
 
-    /// Its trace span, for commands that are parts of the I/O.
+    /// Trace span of the I/O, for commands that are parts of it.
     pub fn span(self) -> SpanId {
         self.span
     }

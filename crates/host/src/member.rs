@@ -54,8 +54,8 @@ pub struct MemberDrive {
 }
 
 impl MemberDrive {
-    /// Opens the first namespace of a controller with blocks of 512 or 4096 bytes without metadata, by commands over
-    /// `queue`, of which it uses up to `lanes` entries; `None`: there is no such namespace.
+    /// Opens the first namespace of a controller with blocks of 512 or 4096 bytes without metadata, by
+    /// commands over `queue`, of which it uses up to `lanes` entries; `None` if there is no such namespace.
     ///
     /// # Errors
     /// [`DriverError`] if no memory is available for the lanes' buffers.
@@ -178,7 +178,7 @@ impl MemberDrive {
         self.transfer(span, lane, NvmOpcode::WRITE, at, part.len() as u32, durable).await
     }
 
-    /// Writes zeroes, which deallocates, by as many commands as their 16-bit block counts need.
+    /// Writes zeroes, which deallocates, in commands of at most 65,536 blocks (a 16-bit zero-based count).
     async fn write_zeroes(&self, span: SpanId, first: u64, count: u64) -> Result<(), Failure> {
         let per_unit = UNIT / self.block_bytes;
         let (mut block, end) = (first * per_unit, (first + count) * per_unit);

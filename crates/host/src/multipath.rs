@@ -65,16 +65,16 @@ pub enum MultipathError {
     Subsystem {
         /// Name of the path.
         path: String,
-        /// Its subsystem's name.
+        /// Name of the subsystem found.
         found: String,
         /// Name of the first path.
         first: String,
-        /// Its subsystem's name.
+        /// Name of the subsystem expected.
         wanted: String,
     },
     /// A namespace differs between paths.
     #[error(
-        "namespace {nsid} by path {path} is another one than by path {first}: its identifiers or its format differ"
+        "namespace {nsid} differs between paths {first} and {path}: its identifiers or its format differ"
     )]
     Namespace {
         /// The namespace.
@@ -97,9 +97,9 @@ pub enum MultipathError {
 /// Figures of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathFigures {
-    /// Its name.
+    /// Name of the path.
     pub name: String,
-    /// Its state for the requested namespace: an ANA state, `lost`, `given up` or `refused`.
+    /// State for the requested namespace: an ANA state, `lost`, `given up` or `refused`.
     pub state: &'static str,
     /// I/O commands sent by it.
     pub commands: u64,
@@ -107,7 +107,7 @@ pub struct PathFigures {
     pub failovers: u64,
     /// Number of reconnections and resets of its controller.
     pub reconnects: u64,
-    /// Why it is no longer used although a controller is connected.
+    /// Reason why the path is no longer used although a controller is connected.
     pub refusal: Option<MultipathError>,
 }
 
@@ -125,18 +125,18 @@ struct Described {
     namespaces: BTreeMap<u32, Known>,
 }
 
-/// Pause of a command after it has tried as many paths as there are.
+/// Pause of a command after each path was tried once.
 const PAUSE: Delay = Delay::from_ms(10);
 /// Interval of checks whether a path was lost during an operation with its controller.
 const LOOK: Delay = Delay::from_ms(10);
-/// Delay before a controller that did not answer correctly is asked again.
+/// Delay before a controller that answered incorrectly is asked again.
 const ASK_AGAIN: Delay = Delay::from_s(1);
 /// Maximum length of the ANA log page that is read, in bytes.
 const LOG_BYTES_MAX: u64 = 64 << 10;
 /// CMIC: the subsystem reports asymmetric namespace access.
 const CMIC_ANA: u8 = 1 << 3;
 
-/// One path.
+/// A path.
 struct Path {
     name: String,
     driver: Driver,
@@ -144,7 +144,7 @@ struct Path {
     states: RefCell<Option<BTreeMap<u32, AnaState>>>,
     /// Number of the controller's resets when the states were read.
     learned: Cell<Option<u64>>,
-    /// It now leads to another subsystem.
+    /// Set when the path leads to another subsystem.
     refusal: RefCell<Option<MultipathError>>,
     /// The states may have changed.
     news: Notify,
@@ -175,11 +175,11 @@ struct PathQueues {
     inner: Rc<Inner>,
     config: QueueConfig,
     methods: Cell<Methods>,
-    /// By path; `None`: the path was not available when they were created.
+    /// Queue pairs by path; `None` if the path was not available when they were created.
     pairs: RefCell<Vec<Option<QueuePair>>>,
 }
 
-/// Where a command can be sent.
+/// Selection of a path for a command.
 enum Choice {
     Path(usize),
     /// Nowhere now: paths are in transition.
@@ -201,7 +201,7 @@ enum Repeat {
     Never,
 }
 
-/// What to do after a command has ended.
+/// Action after a command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Final,
@@ -236,7 +236,7 @@ fn reported_state(status: Status) -> Option<AnaState> {
     AnaState::ALL.into_iter().find(|state| state.status().is_some_and(|own| own.is(status)))
 }
 
-/// What to do after a command has ended.
+/// Selects the action after a command has ended.
 fn judge(ended: &Result<Cqe, Lost>, repeat: Repeat) -> Verdict {
     match ended {
         Ok(cqe) => match cqe.status() {
@@ -327,8 +327,8 @@ impl Multipath {
         Ok(Multipath(inner))
     }
 
-    /// Creates a queue pair on each path, which form one for the user: executed commands go by any of them; commands
-    /// submitted in batches, or fused, go by the first.
+    /// Creates a queue pair on each path, which together act as one. Executed commands use any of them;
+    /// commands submitted in batches, or fused, use the first.
     ///
     /// # Errors
     /// [`DriverError`] if a controller refuses, or no path becomes available in time.
@@ -358,7 +358,7 @@ impl Multipath {
     /// Enables methods for the queue pairs of all paths, as [`Driver::enable_methods`].
     ///
     /// # Errors
-    /// [`DriverError`] if a controller refuses what it offers.
+    /// [`DriverError`] if a controller refuses a method that it offers.
     pub async fn enable_methods(&self, pair: &QueuePair, wanted: Methods) -> Result<(), DriverError> {
         let Some(queues) = self.0.find(pair) else { return Err(DriverError::NoSuchQueue(pair.qid())) };
         queues.methods.set(queues.methods.get().or(wanted));
@@ -506,7 +506,7 @@ impl Path {
         self.refusal.borrow().is_some() || self.driver.is_gone()
     }
 
-    /// Its state for a namespace; `None`: not usable now.
+    /// State for a namespace; `None` if not usable now.
     fn state(&self, nsid: u32) -> Option<AnaState> {
         let is_known = self.learned.get() == Some(self.driver.resets());
         if self.refusal.borrow().is_some() || !is_known || !self.driver.is_up() {
@@ -738,7 +738,7 @@ impl PathQueues {
         }
     }
 
-    /// Where a command for `nsid` can be sent, preferably not to the path that it used last.
+    /// Selects a path for a command to `nsid`, preferably another than the last one.
     fn choose(&self, nsid: u32, last: Option<usize>) -> Choice {
         let paths = &self.inner.paths;
         let pairs = self.pairs.borrow();

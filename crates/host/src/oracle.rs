@@ -100,7 +100,8 @@ struct Replaced {
     at: u64,
 }
 
-/// One read in this many is compared in bytes, even if names would do; one write in this many is generated in bytes.
+/// One read in this many is compared in bytes, even if block names would suffice; one write in this many is
+/// generated in bytes.
 pub const SAMPLED_ONE_IN: u64 = 64;
 
 /// A read in flight; ends by [`Oracle::end_read`].
@@ -122,16 +123,16 @@ impl ReadToken {
 #[derive(Debug, PartialEq, Eq)]
 pub struct WriteToken(u32);
 
-/// The outcome of a write.
+/// Outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It succeeded.
+    /// Success.
     Done,
-    /// It succeeded, and is on the media: with Force Unit Access.
+    /// Success, and durable: with Force Unit Access.
     Durable,
-    /// It failed, was aborted or lost, and may have taken effect.
+    /// Failed, aborted or lost; may have taken effect.
     Uncertain,
-    /// It failed without any effect: the Write of a Compare and Write whose Compare failed.
+    /// Failed without any effect: the Write of a Compare and Write whose Compare failed.
     Undone,
 }
 
@@ -511,7 +512,7 @@ impl Oracle {
         });
     }
 
-    /// The contents that a value stands for.
+    /// Contents that a value denotes.
     fn look(&self, lba: u64, value: Value) -> BlockContents {
         let stamp = |version, tag| BlockContents::Stamp(Stamp { lba, version, tag, block: self.block });
         match (value, self.base) {
@@ -550,7 +551,7 @@ impl Oracle {
         true
     }
 
-    /// Verifies what the read returned: `bytes` are whole blocks from `lba` on. Call it before the read ends.
+    /// Verifies the data of a read: `bytes` are whole blocks from `lba` on. Call it before the read ends.
     ///
     /// # Errors
     /// [`Mismatch`] of the first wrong block.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 /// The registers of a controller in another process.
 pub trait Registers {
-    /// Reads `bytes` (4 or 8) at `offset`. All ones: there is no controller.
+    /// Reads `bytes` (4 or 8) at `offset`. All ones if there is no controller.
     fn read(&self, offset: u64, bytes: u32) -> u64;
 
     /// Writes the low `bytes` (4 or 8) of `value` at `offset`, before any later access. Doorbells are written through
@@ -104,7 +104,7 @@ impl Port {
         matches!(self, Port::Shared(_))
     }
 
-    /// Reads a 32-bit register. All ones: there is no controller.
+    /// Reads a 32-bit register. All ones if there is no controller.
     pub async fn read32(&self, offset: u64) -> u32 {
         match self {
             Port::Link(end) => end.read32(offset).await,
@@ -113,7 +113,7 @@ impl Port {
         }
     }
 
-    /// Reads a 64-bit register. All ones: there is no controller.
+    /// Reads a 64-bit register. All ones if there is no controller.
     pub async fn read64(&self, offset: u64) -> u64 {
         match self {
             Port::Link(end) => end.read64(offset).await,

@@ -1,9 +1,11 @@
-//! Programs that a drive runs for this host, and its local memory ([`byteway_wire::nvme::programs`], [`byteway_wire::nvme::slm`]).
+//! Client of the drive's programs and local memory ([`byteway_wire::nvme::programs`],
+//! [`byteway_wire::nvme::slm`]).
 //!
-//! [`ProgramsClient`] loads, activates and executes programs of one namespace, and reads and writes memory namespaces, by one command at a time
-//! for each of its calls.
+//! [`ProgramsClient`] loads, activates and executes programs of one namespace, and reads and writes memory
+//! namespaces. Each call has at most one command in flight.
 //!
-//! What it does not do: it compiles nothing, and checks no program: the drive does. It repeats nothing: a call whose command was lost says so.
+//! What it does not do: it neither compiles nor verifies programs; the drive verifies them. It retries
+//! nothing: a call whose command was lost returns an error.
 
 use crate::buffer::IoBuffer;
 use crate::carrier::{Carrier, TransferConfig};
@@ -21,10 +23,10 @@ use byteway_wire::nvme::{Cqe, LocalMemoryOpcode, Sqe, Status, lid};
 use byteway_wire::{FromBytes, IntoBytes};
 use std::cell::RefCell;
 
-/// Bytes of a program in one command.
+/// Maximum length of a program piece in one command, in bytes.
 const PIECE_BYTES: usize = 4096;
 
-/// Why the drive did not do what was asked.
+/// Error of a [`ProgramsClient`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramsError {
     /// An admin command could not be carried out.
@@ -33,12 +35,12 @@ pub enum ProgramsError {
     /// An I/O command could not be carried out.
     #[error(transparent)]
     Io(#[from] IoError),
-    /// The drive refused a command, or gave it up.
+    /// The drive completed a command with an error status.
     #[error("{what} failed: {status}")]
     Status {
-        /// Which command.
+        /// Name of the command.
         what: &'static str,
-        /// How.
+        /// Status of its completion.
         status: Status,
     },
     /// The drive stopped a program.
@@ -46,46 +48,46 @@ pub enum ProgramsError {
     Stopped {
         /// The instruction, from 0.
         at: u32,
-        /// Why: out of its bounds, or of its limit of instructions.
+        /// Reason: a memory bound, or the limit of instructions.
         status: Status,
     },
-    /// What the drive has loaded is not what was sent.
-    #[error("the drive's program has the checksum {loaded:#010x}, and {sent:#010x} was sent")]
+    /// The checksum of the loaded program differs from that of the program sent.
+    #[error("the drive's program has checksum {loaded:#010x}, expected {sent:#010x}")]
     Checksum {
-        /// Of what the drive has.
+        /// Checksum reported by the drive.
         loaded: u32,
-        /// Of what was sent.
+        /// Checksum of the program sent.
         sent: u32,
     },
-    /// A list is longer than a command can say.
-    #[error("{count} {what} are more than one command can have ({most})")]
+    /// A list is too long for one command.
+    #[error("{count} {what} do not fit in one command (at most {most})")]
     TooMany {
-        /// Of what.
+        /// Name of the list's elements.
         what: &'static str,
-        /// How many.
+        /// Number of elements.
         count: usize,
-        /// The most.
+        /// Maximum number of elements.
         most: usize,
     },
 }
 
-/// What a program is executed with.
+/// Arguments of Execute Program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Execution<'a> {
     /// Program index.
     pub program: u16,
-    /// Memory range set; 0: `ranges`.
+    /// Memory range set; 0 to use `ranges`.
     pub set: u16,
-    /// Memory ranges of this execution alone.
+    /// Memory ranges for this execution only.
     pub ranges: &'a [MemoryRange],
-    /// What the program finds at the address in R1, R2 bytes long.
+    /// Parameters: the program receives their address in R1 and their length in R2.
     pub parameters: &'a [u8],
-    /// What the program finds in R3 and R4.
+    /// The program receives these in R3 and R4.
     pub numbers: [u64; 2],
 }
 
 impl Execution<'_> {
-    /// The data of the command: ranges, then parameters.
+    /// Data of the command: ranges, followed by parameters.
     fn data(&self) -> Vec<u8> {
         let mut data = self.ranges.as_bytes().to_vec();
         data.extend_from_slice(self.parameters);
@@ -104,27 +106,27 @@ impl Execution<'_> {
     }
 }
 
-/// A namespace of programs, and the memory namespaces of the same drive.
+/// Client of a programs namespace, and of the memory namespaces of the same drive.
 pub struct ProgramsClient {
     driver: Driver,
     carrier: Carrier,
     nsid: u32,
-    /// Buffers that no call uses now.
+    /// Buffers not in use.
     buffers: RefCell<Vec<IoBuffer>>,
 }
 
 impl ProgramsClient {
-    /// For namespace `nsid`, with I/O commands over `queue`, whose payloads of up to `bytes_max` bytes go by `rules`; the queue has been
-    /// enabled for these.
+    /// A client of namespace `nsid` with I/O commands on `queue`. Payloads of up to `bytes_max` bytes are
+    /// transferred by `rules`, for which the queue must be enabled.
     pub fn new(driver: &Driver, queue: QueuePair, nsid: u32, rules: Rules, bytes_max: u32) -> Self {
         let carrier = Carrier::new(queue, &TransferConfig::<()>::new(rules, bytes_max));
         ProgramsClient { driver: driver.clone(), carrier, nsid, buffers: RefCell::default() }
     }
 
-    /// Loads `program` as the one with this index, piece by piece, and compares checksums.
+    /// Loads `program` at this index, piece by piece, and compares checksums.
     ///
     /// # Errors
-    /// The drive refuses it, or has got something else.
+    /// [`ProgramsError::Checksum`] if the drive received other bytes; otherwise the failed command.
     pub async fn load(&self, index: u16, identifier: u64, program: &[u8]) -> Result<(), ProgramsError> {
         let mut loaded = 0;
         for (piece, bytes) in program.chunks(PIECE_BYTES).enumerate() {
@@ -144,10 +146,11 @@ impl ProgramsClient {
         if loaded == sent { Ok(()) } else { Err(ProgramsError::Checksum { loaded, sent }) }
     }
 
-    /// The programs with this identifier that the drive's Program List has: index, and whether it is activated.
+    /// Searches the drive's Program List for programs with this identifier. Returns their indexes, and
+    /// whether each is activated.
     ///
     /// # Errors
-    /// The drive does not answer.
+    /// [`ProgramsError`] if Get Log Page failed.
     pub async fn find(&self, identifier: u64) -> Result<Vec<(u16, bool)>, ProgramsError> {
         const ENTRY: usize = size_of::<ProgramDescriptor>();
         let mut header = [0; ENTRY];
@@ -170,29 +173,30 @@ impl ProgramsClient {
         checked("Get Log Page", &cqe)
     }
 
-    /// Takes the program with this index, or what is loaded of it.
+    /// Unloads the program at this index, complete or partly loaded.
     ///
     /// # Errors
-    /// There is none, or it is activated.
+    /// [`ProgramsError::Status`] if there is no program, or it is activated or running.
     pub async fn unload(&self, index: u16) -> Result<(), ProgramsError> {
         let command = LoadProgram { program: index, unload: true, ..LoadProgram::default() };
         self.admin("Load Program (unload)", command.sqe(0, self.nsid), &[]).await.map(drop)
     }
 
-    /// Makes a program executable, or not any more.
+    /// Activates or deactivates a program.
     ///
     /// # Errors
-    /// There is none, too many are, or it runs.
+    /// [`ProgramsError::Status`] if there is no program, too many are activated, or it is running.
     pub async fn activate(&self, index: u16, activate: bool) -> Result<(), ProgramsError> {
         let select = if activate { ActivateProgram::ACTIVATE } else { ActivateProgram::DEACTIVATE };
         let command = ActivateProgram { program: index, select };
         self.admin("Program Activation Management", command.sqe(0, self.nsid), &[]).await.map(drop)
     }
 
-    /// Makes a memory range set; gives its identifier.
+    /// Creates a memory range set. Returns its identifier.
     ///
     /// # Errors
-    /// The drive can't have it.
+    /// [`ProgramsError::TooMany`] for more than 255 ranges; [`ProgramsError::Status`] if the drive refuses
+    /// it.
     pub async fn create_set(&self, ranges: &[MemoryRange]) -> Result<u16, ProgramsError> {
         let count = u8::try_from(ranges.len()).map_err(|_| ProgramsError::TooMany {
             what: "memory ranges",
@@ -204,19 +208,19 @@ impl ProgramsClient {
         Ok(self.admin("Memory Range Set Management", sqe, ranges.as_bytes()).await? as u16)
     }
 
-    /// Takes a memory range set.
+    /// Deletes a memory range set.
     ///
     /// # Errors
-    /// There is none, or a program runs over it.
+    /// [`ProgramsError::Status`] if it does not exist, or a program runs over it.
     pub async fn delete_set(&self, set: u16) -> Result<(), ProgramsError> {
         let command = ManageRangeSets { select: ManageRangeSets::DELETE, set, ranges: 0 };
         self.admin("Memory Range Set Management", command.sqe(0, self.nsid), &[]).await.map(drop)
     }
 
-    /// Executes a program; gives what it returns.
+    /// Executes a program. Returns the program's return value.
     ///
     /// # Errors
-    /// The drive refuses it, or stops the program.
+    /// [`ProgramsError::Stopped`] if the drive stopped the program; otherwise the failed command.
     pub async fn execute(&self, execution: &Execution<'_>) -> Result<u64, ProgramsError> {
         let data = execution.data();
         let cqe = self.send(execution.sqe(self.nsid, data.len()), &data).await?;
@@ -229,53 +233,54 @@ impl ProgramsClient {
         }
     }
 
-    /// Begins an execution without data, for a caller that wants to abort it.
+    /// Submits an execution without data, for a caller that may abort it.
     ///
     /// # Errors
-    /// It could not be submitted.
+    /// [`Lost`] if it could not be submitted.
     pub async fn begin(&self, execution: &Execution<'_>) -> Result<Pending, Lost> {
         self.carrier.queue().submit(Request::from(execution.sqe(self.nsid, 0))).await
     }
 
-    /// Writes `bytes` to a memory namespace.
+    /// Writes `bytes` to a memory namespace at `start`.
     ///
     /// # Errors
-    /// They don't lie in it.
+    /// [`ProgramsError::Status`] if the extent is out of range or not aligned.
     pub async fn write(&self, nsid: u32, start: u64, bytes: &[u8]) -> Result<(), ProgramsError> {
         let access = MemoryAccess { start, bytes: bytes.len() as u32 };
         let sqe = access.sqe(LocalMemoryOpcode::MEMORY_WRITE, 0, nsid);
         checked("Memory Write", &self.send(sqe, bytes).await?)
     }
 
-    /// Reads from a memory namespace.
+    /// Reads from a memory namespace at `start`.
     ///
     /// # Errors
-    /// They don't lie in it.
+    /// [`ProgramsError::Status`] if the extent is out of range or not aligned.
     pub async fn read(&self, nsid: u32, start: u64, into: &mut [u8]) -> Result<(), ProgramsError> {
         let bytes = into.len() as u32;
         let sqe = MemoryAccess { start, bytes }.sqe(LocalMemoryOpcode::MEMORY_READ, 0, nsid);
         let buffer = self.buffer()?;
         let cqe = self.carrier.receive(SpanId::NONE, sqe, &buffer, bytes).await?;
         let read = self.carrier.get(&buffer, into);
-        // Kept only when the command has completed: until then the drive may write it.
+        // The buffer is reused only after a completion: the drive may write to it until then.
         self.buffers.borrow_mut().push(buffer);
         checked("Memory Read", &cqe)?;
         Ok(read?)
     }
 
-    /// Makes zeroes of bytes of a memory namespace.
+    /// Zeroes bytes of a memory namespace.
     ///
     /// # Errors
-    /// They don't lie in it.
+    /// [`ProgramsError::Status`] if the extent is out of range or not aligned.
     pub async fn fill(&self, nsid: u32, start: u64, bytes: u32) -> Result<(), ProgramsError> {
         let sqe = MemoryAccess { start, bytes }.sqe(LocalMemoryOpcode::MEMORY_FILL, 0, nsid);
         checked("Memory Fill", &self.send(sqe, &[]).await?)
     }
 
-    /// Copies blocks of other namespaces, `bytes` in all, into a memory namespace.
+    /// Copies blocks of other namespaces, `bytes` in total, into a memory namespace at `to`.
     ///
     /// # Errors
-    /// They can't be read, or don't fit.
+    /// [`ProgramsError::TooMany`] unless there are 1 to 256 ranges; [`ProgramsError::Status`] if a range is
+    /// unreadable or the destination out of range.
     pub async fn copy_blocks(
         &self,
         nsid: u32,
@@ -286,10 +291,11 @@ impl ProgramsClient {
         self.copy(nsid, to, bytes, MemoryCopy::BLOCKS, (from.len(), from.as_bytes())).await
     }
 
-    /// Copies bytes of memory namespaces.
+    /// Copies bytes of memory namespaces into a memory namespace at `to`.
     ///
     /// # Errors
-    /// They don't lie there, or don't fit.
+    /// [`ProgramsError::TooMany`] unless there are 1 to 256 ranges; [`ProgramsError::Status`] if a range is
+    /// out of range or overlaps the destination.
     pub async fn copy_bytes(&self, nsid: u32, to: u64, from: &[BytesRange]) -> Result<(), ProgramsError> {
         let bytes = from.iter().map(|range| u64::from(range.bytes)).sum();
         self.copy(nsid, to, bytes, MemoryCopy::BYTES, (from.len(), from.as_bytes())).await
@@ -309,7 +315,7 @@ impl ProgramsClient {
         checked("Memory Copy", &self.send(command.sqe(0, nsid), list).await?)
     }
 
-    /// Carries out an admin command; gives dword 0 of its completion.
+    /// Executes an admin command. Returns dword 0 of its completion.
     async fn admin(&self, what: &'static str, sqe: Sqe, data: &[u8]) -> Result<u32, ProgramsError> {
         let data = if data.is_empty() { Data::None } else { Data::Out(data) };
         let cqe = self.driver.admin(sqe, data).await?;
@@ -317,7 +323,7 @@ impl ProgramsClient {
         Ok(cqe.dw0)
     }
 
-    /// Carries out an I/O command with this data.
+    /// Executes an I/O command with this data.
     async fn send(&self, sqe: Sqe, data: &[u8]) -> Result<Cqe, ProgramsError> {
         if data.is_empty() {
             return Ok(self.carrier.queue().execute(Request::from(sqe)).await.map_err(IoError::Lost)?);

@@ -47,7 +47,7 @@ impl Chunks<'_> {
 /// Payload that the host itself moves with a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Carried<'a> {
-    /// Nothing.
+    /// No data.
     #[default]
     Nothing,
     /// Payload in the entries after the command.
@@ -131,12 +131,12 @@ impl<'a> Request<'a> {
         Request { carried: Carried::Train(train), needs, ..self }
     }
 
-    /// Adds its payload in an area of the payload buffer, as the data pointer says.
+    /// Adds its payload in an area of the payload buffer, to which the data pointer refers.
     pub(crate) fn with_stores(self, area: Area, payload: Part<'a>) -> Self {
         Request { carried: Carried::Stores(area, payload), needs: self.needs.with_mmio(true), ..self }
     }
 
-    /// Adds chunks of its payload, which the data pointer names.
+    /// Adds a payload in chunks, to which the data pointer refers.
     pub(crate) fn with_chunks(self, chunks: Chunks<'a>) -> Self {
         Request { carried: Carried::Chunks(chunks), needs: self.needs.with_reassembly(true), ..self }
     }
@@ -187,7 +187,7 @@ pub struct QueuePair {
     pub(crate) band: Band,
     /// The layer that they pass first.
     pub(crate) layer: Option<Rc<dyn RequestLayer>>,
-    /// If set, executed commands go by one of these instead.
+    /// Routes for executed commands, in place of this queue pair.
     pub(crate) routes: Option<Rc<dyn Routes>>,
 }
 
@@ -257,10 +257,11 @@ impl QueuePair {
         &self.submission.cpu
     }
 
-    /// Waits for a free slot and identifier, charges the submission, places the command and writes the doorbell.
+    /// Waits for a free slot and identifier, charges the submission, places the command and writes the
+    /// doorbell.
     ///
     /// # Errors
-    /// [`Lost`] if the queue is gone, or the controller has failed.
+    /// [`Lost`] if the queue no longer exists, or the controller has failed.
     pub async fn submit(&self, request: impl Into<Request<'_>>) -> Result<Pending, Lost> {
         self.takes_batches()?;
         let request = Request { band: self.band, ..request.into() };
@@ -272,7 +273,7 @@ impl QueuePair {
     /// in order. They belong to the first owner.
     ///
     /// # Errors
-    /// As [`QueuePair::submit`]; the commands submitted before are in `pending`.
+    /// Same as [`QueuePair::submit`]; the commands submitted before are in `pending`.
     pub async fn submit_batch(
         &self,
         requests: &[Request<'_>],
@@ -287,7 +288,7 @@ impl QueuePair {
     /// order.
     ///
     /// # Errors
-    /// As [`QueuePair::submit`]; [`Lost::NotPlaced`] if the queue can never hold all of them.
+    /// Same as [`QueuePair::submit`]; [`Lost::NotPlaced`] if the queue can never hold all of them.
     pub async fn submit_together(
         &self,
         requests: &[Request<'_>],
@@ -315,7 +316,7 @@ impl QueuePair {
         self.execute_placed(&request).await
     }
 
-    /// As [`QueuePair::execute`], with a request that is not moved, and whose band is set.
+    /// Like [`QueuePair::execute`], with a borrowed request whose band is set.
     pub(crate) async fn execute_placed(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
         if let Some(routes) = &self.routes {
             return routes.execute(request).await;
@@ -367,7 +368,7 @@ impl Pending {
         self.cid
     }
 
-    /// Its submission queue.
+    /// Submission queue identifier.
     pub fn qid(&self) -> u16 {
         self.queue.qid
     }
@@ -429,7 +430,7 @@ enum Progress {
     Abandoned,
     /// Completed; the waiting task has not seen it yet.
     Done(Cqe),
-    /// It will never complete; the waiting task has not seen it yet.
+    /// The command will never complete; the waiting task has not been told yet.
     Lost(Lost),
 }
 
@@ -447,26 +448,26 @@ struct Command {
     submitted: Time,
     patient: bool,
     aborting: bool,
-    /// Its band.
+    /// Band of the identifier.
     band: Band,
     /// Identifier of its payload, if that comes in chunks.
     payload: Option<u16>,
-    /// Expected length of the result after its completion, how the result came, and its bytes.
+    /// Expected length of the result behind the completion, how it arrived, and its bytes.
     result_bytes: u32,
     may_be_short: bool,
     came: Came,
     result: Vec<u8>,
 }
 
-/// How a result came.
+/// Arrival of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// To the data pointer, if at all.
+    /// At the data pointer, if at all.
     #[default]
     ByPointer,
-    /// After the completion.
+    /// Behind the completion.
     Behind,
-    /// After the completion, but incomplete.
+    /// Behind the completion, but incomplete.
     Broken,
 }
 
@@ -528,7 +529,7 @@ pub(crate) struct SubmissionQueue {
     head: Cell<u32>,
     /// Credits for slots: entries - 1 - ((tail - head) mod entries), minus reserved ones.
     slots: Semaphore,
-    /// By [`Band`].
+    /// Identifiers by [`Band`].
     identifiers: Vec<Identifiers>,
     commands: RefCell<Vec<Command>>,
     state: Cell<State>,
@@ -1025,8 +1026,8 @@ impl SubmissionQueue {
         self.port.ring(self.doorbell, self.tail.get());
     }
 
-    /// Takes a completion of this queue. `false` if it contradicts what was submitted; its valid parts have then been
-    /// used.
+    /// Takes a completion of this queue. Returns false if it contradicts what was submitted; its valid parts
+    /// have then been used.
     pub(crate) fn complete(&self, cqe: Cqe, queued: Delay) -> bool {
         let believable = self.advance(u32::from(cqe.sqhd));
         if cqe.cid >= PAYLOAD_ID_MIN {

@@ -56,17 +56,18 @@ pub struct RawFlash {
     keep: Keep,
     planner: Planner,
     lanes: Vec<Lane>,
-    /// For reports and the system area, one command at a time.
+    /// Lane for reports and the system area, one command at a time.
     aside: Lane,
     aside_turn: Semaphore,
 }
 
 impl RawFlash {
-    /// Opens the raw flash namespace of a controller, by commands over `queue`, of which it uses up to `lanes` entries;
-    /// `None`: there is no such namespace.
+    /// Opens the raw flash namespace of a controller, by commands over `queue`, of which it uses up to
+    /// `lanes` entries; `None` if there is no such namespace.
     ///
     /// # Errors
-    /// [`DriverError`] if Identify failed or is inconsistent, or no memory is available for the lanes' buffers.
+    /// [`DriverError`] if Identify failed or is inconsistent, or no memory is available for the lanes'
+    /// buffers.
     pub async fn open(
         driver: &Driver,
         queue: QueuePair,

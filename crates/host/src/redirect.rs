@@ -23,7 +23,7 @@
 //!   ([`Redirection::bind_loan`]). Later actions of the lender do not reach the borrower's data. If the borrower can't
 //!   be asked, the command is lost like the lender's commands.
 //!
-//! A reset makes a shadow queue pair its controller's own again, so no command goes through it until it is bound anew.
+//! A reset makes a shadow queue pair its controller's own again, so no command goes through it until it is bound again.
 //!
 //! An Abort names a queue and an identifier there: those of a redirected command belong to the shadow queue pair, and
 //! its users can't know them. The lender's driver aborts it when it takes too long; an Abort at the borrower does not
@@ -49,10 +49,10 @@ struct Shadow {
     queue: QueuePair,
     /// Reset count of the queue pair at binding: a reset makes it the lender's own again.
     epoch: u64,
-    /// The share of commands that goes through it.
+    /// Fraction of commands that use it.
     share: Cell<f64>,
     in_flight: Cell<u32>,
-    /// No further command goes through it.
+    /// Whether further commands are barred from it.
     is_leaving: Cell<bool>,
     /// The loan that the borrower revokes when the lender has failed.
     loan: Option<LoanOf>,
@@ -128,7 +128,7 @@ impl Redirection {
         self.add(queue, None)
     }
 
-    /// As [`Redirection::bind`], for a lender that `borrower`'s drive knows by number, and that may fail during
+    /// Like [`Redirection::bind`], for a lender that `borrower`'s drive knows by number, and that may fail during
     /// commands.
     pub fn bind_loan(&self, queue: QueuePair, borrower: &Driver, lender: u8) -> ShadowId {
         self.add(queue, Some(LoanOf { borrower: borrower.clone(), lender }))
@@ -144,7 +144,7 @@ impl Redirection {
         id
     }
 
-    /// Whether commands may go through a shadow queue pair: it is not leaving, and its controller was not reset or
+    /// Whether commands may use a shadow queue pair: it is not leaving, and its controller was not reset or
     /// given up.
     pub fn holds(&self, id: ShadowId) -> bool {
         let holds =
@@ -267,7 +267,8 @@ impl Inner {
 }
 
 impl Inner {
-    /// Makes the borrower revoke the loan of a lender that does not answer. `false`: it can't be asked.
+    /// Makes the borrower revoke the loan of a lender that does not answer. Returns false if the borrower
+    /// cannot be asked.
     async fn revoke(&self, shadow: &Shadow) -> bool {
         let Some(loan) = &shadow.loan else { return true };
         while shadow.revocation.get() == Revocation::Asked {

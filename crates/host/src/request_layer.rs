@@ -12,8 +12,8 @@ pub type Work<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// See [`QueuePair::behind`](crate::QueuePair::behind).
 pub trait RequestLayer {
-    /// Makes a request of a command, and waits until `cpu` may submit it. Await the result after the command's
-    /// completion; if it is dropped, the request ends at once.
+    /// Makes a request of a command, and waits until `cpu` may submit it. Await the result after the
+    /// command's completion; if it is dropped, the request ends immediately.
     ///
     /// # Errors
     /// The status with which the layer refuses the command.

@@ -41,7 +41,7 @@ struct Operation {
     begin: u64,
     end: u64,
     is_write: bool,
-    /// It overlapped a write in flight.
+    /// Whether it overlapped a write in flight.
     is_contested: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct SplitDone {
     pub trail: Option<SpanTrail>,
 }
 
-/// One of several commands.
+/// One of the commands of an I/O.
 struct Part {
     index: usize,
     buffer: IoBuffer,
@@ -39,7 +39,7 @@ struct Part {
     trail: Option<SpanTrail>,
 }
 
-/// Where the commands of an I/O are joined again.
+/// Joins the commands of an I/O.
 struct Gather {
     /// In the order in which they ended.
     ended: RefCell<Vec<Part>>,
@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::read_or_write_split`], by several commands.
+    /// Like [`Client::read_or_write_split`], by several commands.
     async fn split(
         &self,
         direction: Direction,

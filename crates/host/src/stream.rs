@@ -49,9 +49,10 @@ impl Carrier {
         }
     }
 
-    /// Sends all commands at once, as far as the queue has free slots. Returns the completion with the answer in dword
-    /// 0: `expected` (a checksum, if the drive computes one; `None`: anything but 0), or one that reports a failure.
-    /// The I/O's time is that of the last command, including the wait until all have completed.
+    /// Sends all commands at once, as far as the queue has free slots. Returns the completion with the reply
+    /// in dword 0 (`expected`: a checksum, if the drive computes one; `None`: anything but 0), or one that
+    /// reports a failure. The I/O's time is that of the last command, including the wait until all have
+    /// completed.
     pub(crate) async fn send_pipelined(
         &self,
         span: SpanId,

@@ -1,6 +1,5 @@
-//! Tables in a drive, and queries over them: what the drive has of them, and the commands that ask it
-//! ([`byteway_wire::nvme::vendor::csd`]). Tasks go to the drive by every method; what they say, and what results and schemas look like
-//! inside, is for others to know.
+//! Client of the drive's tables and queries ([`byteway_wire::nvme::vendor::csd`]). Tasks can be transferred
+//! by every method. The contents of tasks, results and schemas are opaque here.
 
 use crate::buffer::{IoBuffer, Part};
 use crate::carrier::{Carrier, Counts, TransferConfig, succeeded};
@@ -18,25 +17,25 @@ use byteway_wire::nvme::{Cqe, Sqe, VendorOpcode};
 use std::convert::Infallible;
 use std::rc::Rc;
 
-/// How a client moves its payloads. It has no oracle: who asks knows what to expect.
+/// Transfer configuration of a client. There is no oracle: callers verify results.
 pub type TablesConfig = TransferConfig<Infallible>;
 
-/// What can go wrong with tables and queries, beside what can with any I/O.
+/// Errors of tables and queries, in addition to those of any I/O.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TablesError {
-    /// The drive says why it does not do what a task asks.
+    /// The drive reports why it cannot execute a task.
     #[error("{words}")]
     Task {
-        /// Of which kind that is.
+        /// Kind of the problem.
         problem: Problem,
-        /// In its words.
+        /// Error text of the drive.
         words: String,
     },
-    /// What the drive answers is cut off, or is no answer.
-    #[error("what the drive says of its {0} is not whole")]
+    /// A malformed or truncated answer of the drive.
+    #[error("the drive's answer about {0} is malformed or truncated")]
     Answer(&'static str),
-    /// A record does not fit into a buffer.
-    #[error("a record of the drive's {0} is longer than {1} B")]
+    /// A record does not fit into the client's buffer.
+    #[error("a record in the drive's list of {0} is longer than {1} B")]
     TooSmall(&'static str, u32),
 }
 
@@ -49,7 +48,7 @@ impl ClientError for TablesError {
     }
 }
 
-/// Why an I/O of such a client failed.
+/// Error of an I/O of this client.
 pub type TablesIoError = IoError<TablesError>;
 
 impl From<IoError> for TablesIoError {
@@ -58,14 +57,14 @@ impl From<IoError> for TablesIoError {
     }
 }
 
-/// What a fetch has brought.
+/// Outcome of a fetch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     /// Bytes of the result, at the beginning of the buffer.
     pub bytes: u32,
-    /// There is no more, and the cursor is closed.
+    /// The result is complete, and the cursor is closed.
     pub is_end: bool,
-    /// They are words that say what is wrong.
+    /// The bytes are an error text for this problem.
     pub problem: Option<Problem>,
 }
 
@@ -74,8 +73,8 @@ struct Inner {
     nsid: u32,
 }
 
-/// Commands about the tables of one namespace over one queue pair. Cheap to clone; any number may be under way, each with a buffer of its
-/// own.
+/// A client of the tables of one namespace over one queue pair. Cheap to clone. Any number of commands may be
+/// in flight, each with its own buffer.
 #[derive(Clone)]
 pub struct TablesClient(Rc<Inner>);
 
@@ -95,30 +94,31 @@ impl TablesClient {
         self.0.nsid
     }
 
-    /// Payloads by the way that they went.
+    /// Number of payloads by transfer method.
     pub fn counts(&self) -> Counts {
         self.0.carrier.counts.get()
     }
 
-    /// Bytes that a command brings at most.
+    /// Maximum payload of a command, in bytes.
     pub fn bytes_max(&self) -> u32 {
         self.0.carrier.bytes_max()
     }
 
-    /// A buffer of the longest payload.
+    /// Allocates a buffer for the longest payload.
     pub fn buffer(&self) -> Result<IoBuffer, IoError> {
         self.0.carrier.buffer()
     }
 
-    /// Copies the beginning of a buffer out.
+    /// Copies the first `bytes` of a buffer to `into`, replacing its contents.
     pub fn take(&self, buffer: &IoBuffer, bytes: u32, into: &mut Vec<u8>) -> Result<(), IoError> {
         self.0.carrier.take(buffer, bytes, into)
     }
 
-    /// Makes an empty table; gives its number.
+    /// Creates an empty table. Returns its number.
     ///
     /// # Errors
-    /// The command failed or was lost: there is such a table, or the bytes are no schema.
+    /// [`TablesIoError`] if the command failed or was lost; it fails if the name is taken or the schema is
+    /// invalid.
     pub async fn create(
         &self,
         buffer: &mut IoBuffer,
@@ -131,18 +131,20 @@ impl TablesClient {
         Ok(self.send(SpanId::NONE, sqe, buffer, bytes.len() as u32).await?.dw0)
     }
 
-    /// Ends a table.
+    /// Drops a table.
     ///
     /// # Errors
-    /// The command failed or was lost: there is no such table.
+    /// [`TablesIoError`] if the command failed or was lost; it fails if the table does not exist.
     pub async fn drop_table(&self, table: u32) -> Result<(), TablesIoError> {
         self.execute(csd::drop_table(table, 0, self.0.nsid)).await.map(drop)
     }
 
-    /// Appends the rows of an Arrow IPC stream, all or none; gives the rows that the table has then.
+    /// Appends the rows of an Arrow IPC stream, all or none. Returns the number of rows of the table
+    /// afterwards.
     ///
     /// # Errors
-    /// A command failed or was lost; of the last one it is not known whether it was carried out.
+    /// [`TablesIoError`] if a command failed or was lost. If the last one was lost, the rows may have been
+    /// appended.
     pub async fn append(
         &self,
         buffer: &mut IoBuffer,
@@ -162,13 +164,13 @@ impl TablesClient {
             }
             upload = done.dw0;
         }
-        Err(IoError::Client(TablesError::Answer("rows"))) // an empty stream is none
+        Err(IoError::Client(TablesError::Answer("rows"))) // an empty stream is invalid
     }
 
-    /// All tables.
+    /// Lists all tables.
     ///
     /// # Errors
-    /// A command failed or was lost, or the drive's answer is none.
+    /// [`TablesIoError`] if a command failed or was lost, or the answer is malformed.
     pub async fn list(&self, buffer: &mut IoBuffer) -> Result<Vec<TableRecord>, TablesIoError> {
         let mut all: Vec<TableRecord> = Vec::new();
         loop {
@@ -184,10 +186,10 @@ impl TablesClient {
         }
     }
 
-    /// The row groups of a table.
+    /// Lists the row groups of a table.
     ///
     /// # Errors
-    /// A command failed or was lost, or the drive's answer is none.
+    /// [`TablesIoError`] if a command failed or was lost, or the answer is malformed.
     pub async fn groups(&self, buffer: &mut IoBuffer, table: u32) -> Result<Vec<GroupRecord>, TablesIoError> {
         let mut all = Vec::new();
         loop {
@@ -202,10 +204,10 @@ impl TablesClient {
         }
     }
 
-    /// Appends bytes of a row group's columns to `into`.
+    /// Reads bytes of a row group's columns and appends them to `into`.
     ///
     /// # Errors
-    /// A command failed or was lost: there are no such bytes.
+    /// [`TablesIoError`] if a command failed or was lost; it fails if the range is invalid.
     pub async fn read(
         &self,
         buffer: &mut IoBuffer,
@@ -228,10 +230,11 @@ impl TablesClient {
         Ok(())
     }
 
-    /// Brings a task, by the way that rules and limits choose; gives the cursor of its result, and where the time went.
+    /// Sends a task, by the method that rules and limits select. Returns the cursor of its result, and the
+    /// span of the I/O.
     ///
     /// # Errors
-    /// The command failed or was lost.
+    /// [`TablesIoError`] if the command failed or was lost.
     pub async fn task(
         &self,
         buffer: &mut IoBuffer,
@@ -242,10 +245,10 @@ impl TablesClient {
         Ok((done.dw0, span))
     }
 
-    /// Brings a task that the drive only checks, and does not execute: what is wrong with it, if anything is, and where the time went.
+    /// Sends a task that the drive only checks. Returns the problem, if any, and the span of the I/O.
     ///
     /// # Errors
-    /// The command failed or was lost.
+    /// [`TablesIoError`] if the command failed or was lost.
     pub async fn check(
         &self,
         buffer: &mut IoBuffer,
@@ -282,7 +285,8 @@ impl TablesClient {
             _ => Err(Lost::NotPlaced),
         };
         match streamed {
-            // It is not a stream, or cannot be one: there is no room for it, or a reset has changed what the queue takes.
+            // Not a stream, or not possible as one: not enough free slots, or a reset has disabled the
+            // method.
             Err(Lost::NotPlaced) => {
                 self.send(span, task.sqe(VendorOpcode::CSD_TASK, 0, self.0.nsid), buffer, task.bytes).await
             }
@@ -293,10 +297,10 @@ impl TablesClient {
         }
     }
 
-    /// Fetches more of a result into a buffer, and where the time went.
+    /// Fetches the next part of a result into `buffer`.
     ///
     /// # Errors
-    /// The command failed or was lost: the cursor is closed.
+    /// [`TablesIoError`] if the command failed or was lost; the cursor is then closed.
     pub async fn fetch(
         &self,
         buffer: &mut IoBuffer,
@@ -305,10 +309,8 @@ impl TablesClient {
         self.fetch_some(buffer, cursor, u32::MAX).await
     }
 
-    /// As [`fetch`](Self::fetch), of at most `bytes_max` bytes: a result that is known to be short needs no list of pages.
-    ///
-    /// # Errors
-    /// As [`fetch`](Self::fetch).
+    /// Like [`fetch`](Self::fetch), with a buffer of at most `bytes_max` bytes: a short result needs no PRP
+    /// list.
     pub async fn fetch_some(
         &self,
         buffer: &mut IoBuffer,
@@ -329,15 +331,16 @@ impl TablesClient {
     /// Closes a cursor.
     ///
     /// # Errors
-    /// The command failed or was lost: there is no such cursor.
+    /// [`TablesIoError`] if the command failed or was lost; it fails if the cursor does not exist.
     pub async fn cancel(&self, cursor: u32) -> Result<(), TablesIoError> {
         self.execute(csd::cancel(cursor, 0, self.0.nsid)).await.map(drop)
     }
 
-    /// Brings a task, and fetches its whole result, which is appended to `into`.
+    /// Sends a task, fetches its whole result and appends it to `into`.
     ///
     /// # Errors
-    /// A command failed or was lost, or the drive says why it does not do that ([`TablesError::Task`]).
+    /// [`TablesError::Task`] if the drive cannot execute it; otherwise [`TablesIoError`] if a command failed
+    /// or was lost.
     pub async fn query(
         &self,
         buffer: &mut IoBuffer,
@@ -362,11 +365,12 @@ impl TablesClient {
         }
     }
 
-    /// Brings a task whose rows a program of the drive filters, and fetches its whole result, which is appended to `into`. The program is
-    /// loaded and activated before, by a [`ProgramsClient`](crate::ProgramsClient).
+    /// Like [`query`](Self::query), for a task whose rows a program of the drive filters. A
+    /// [`ProgramsClient`](crate::ProgramsClient) must have loaded and activated the program.
     ///
     /// # Errors
-    /// As of [`query`](Self::query); [`Problem::Program`]: there is no such program, or it was stopped.
+    /// Same as [`query`](Self::query); [`Problem::Program`] if the program does not exist, is not activated, or
+    /// was stopped.
     pub async fn filter(
         &self,
         buffer: &mut IoBuffer,
@@ -376,7 +380,7 @@ impl TablesClient {
         self.query(buffer, FILTERED, &filtered.to_bytes(), into).await
     }
 
-    /// What a list's command has brought, and whether that is all.
+    /// Executes a list command. Returns its records, and whether the list is complete.
     async fn records(
         &self,
         buffer: &mut IoBuffer,

@@ -101,8 +101,8 @@ impl MapSample {
         samples.older.curve()
     }
 
-    /// Whether the curve tells what a drive can do without. It does not if most sampled look-ups were of pages new to
-    /// the sample.
+    /// Whether the curve shows what a drive can do without. It does not if most sampled look-ups were of
+    /// pages new to the sample.
     pub fn is_reliable(&self) -> bool {
         let samples = self.samples.borrow();
         samples.is_by_age || self.is_enough(samples.older_looks, &samples.older)
@@ -246,7 +246,6 @@ mod tests {
 
     // With a curve of all look-ups since power-on, a drive would keep forever what it needed once; one that forgets too
     // early takes first accesses for misses.
-    // for misses.
     #[test]
     fn the_curve_follows_the_workload() {
         let config = SampleConfig { pages: 4096, periods: 10, looks_of_page: 20, periods_most: 10 };

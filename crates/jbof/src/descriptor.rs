@@ -49,12 +49,12 @@ const NO_BORROWER: u8 = 0xFF;
 pub struct Utilisation(pub u16);
 
 impl Utilisation {
-    /// From a fraction of 0 to 1; other values are clamped.
+    /// Converts a fraction from 0 to 1; other values are clamped.
     pub fn of(share: f64) -> Self {
         Utilisation((share.clamp(0.0, 1.0) * f64::from(u16::MAX)).round() as u16)
     }
 
-    /// As a fraction from 0 to 1.
+    /// Converts to a fraction from 0 to 1.
     pub fn share(self) -> f64 {
         f64::from(self.0) / f64::from(u16::MAX)
     }
@@ -167,10 +167,10 @@ pub enum ClaimError {
     /// The index is out of range.
     #[error("descriptor {0} is out of range (a table has {DESCRIPTORS})")]
     NoDescriptor(usize),
-    /// It has changed since it was read.
+    /// The descriptor has changed since it was read.
     #[error("the descriptor has changed since it was read")]
     Stale,
-    /// It has a borrower.
+    /// The descriptor has a borrower.
     #[error("the resource has a borrower")]
     Taken,
     /// The number FFh, which means no borrower.
@@ -304,7 +304,7 @@ impl IdleTable {
         }
     }
 
-    /// Frees all claims of a peer that is gone.
+    /// Frees all claims of a peer that was removed.
     pub fn forget(&self, borrower: DriveId) {
         (0..DESCRIPTORS).for_each(|index| self.give_back(index, borrower));
     }

@@ -47,8 +47,8 @@ pub struct FabricConfig {
 }
 
 impl FabricConfig {
-    /// For `drives` drives, with the constants of the paper's simulator: ports of 16 GB/s, framing of 20 ns, 16 to 25
-    /// ns per switch (Table 2; the simulator's published configuration).
+    /// A fabric for `drives` drives, with the constants of the paper's simulator: ports of 16 GB/s, framing
+    /// of 20 ns, 16 to 25 ns per switch (Table 2; the simulator's published configuration).
     pub fn of_drives(drives: usize) -> Self {
         FabricConfig {
             drives,
@@ -71,9 +71,9 @@ pub enum Node {
 
 /// The two directions of a port.
 struct Port {
-    /// To the switch.
+    /// Direction to the switch.
     up: Pipe,
-    /// From the switch.
+    /// Direction from the switch.
     down: Pipe,
 }
 
@@ -87,7 +87,7 @@ struct Inner {
     host: Port,
     switches: Vec<Port>,
     drives: Vec<Port>,
-    /// One per drive.
+    /// Links, one per drive.
     links: Vec<Link>,
 }
 

@@ -6,7 +6,7 @@ use crate::descriptor::Utilisation;
 /// Utilization above which a processor or data-end is busy.
 pub const WATERMARK: f64 = 0.75;
 
-/// What a drive does with its processor.
+/// Decision of a drive about its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Neither: more processor time would not help, and there is none to spare.
@@ -27,7 +27,7 @@ pub fn action(processor: f64, data_end: f64, watermark: f64) -> Action {
 }
 
 /// Best fit: the index of the smallest offer of at least `wanted`, or of the largest if there is none; among equals the
-/// first. `None`: there are no offers.
+/// first. `None` if there are no offers.
 pub fn best_fit(offers: impl IntoIterator<Item = u64>, wanted: u64) -> Option<usize> {
     let mut best: Option<(usize, u64)> = None;
     for (index, offer) in offers.into_iter().enumerate().filter(|(_, offer)| *offer > 0) {
@@ -46,9 +46,9 @@ pub fn best_fit(offers: impl IntoIterator<Item = u64>, wanted: u64) -> Option<us
 /// Arbitration weight of a queue, and the sum over all I/O submission queues of its drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
-    /// Of the queue.
+    /// Commands of the queue.
     pub own: u32,
-    /// Of all.
+    /// Commands of all queues.
     pub all: u32,
 }
 

@@ -132,7 +132,7 @@ impl Box3 {
     async fn until(&self, ended: &Cell<u64>, workers: u64) {
         let patience = self.clock.now() + Delay::from_s(20);
         while ended.get() < workers {
-            assert!(self.clock.now() < patience, "workers wait for ever");
+            assert!(self.clock.now() < patience, "workers never finish");
             self.clock.sleep(Delay::from_us(20)).await;
         }
     }

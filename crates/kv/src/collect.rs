@@ -36,7 +36,7 @@ impl Inner {
         closed.map(|(segment, info)| (*segment, gain(info))).max_by_key(|(segment, gain)| (*gain, !*segment))
     }
 
-    /// As [`Inner::collect`], but a segment with an unreadable record table is set aside and stays as it is.
+    /// Like [`Inner::collect`], but a segment with an unreadable record table is set aside and stays as it is.
     pub(super) async fn collect_if_readable(&self, spans: &Spans, victim: u32) -> Result<(), KvError> {
         match self.collect(spans, victim).await {
             Err(KvError::Media(MediaError::Unreadable)) => {

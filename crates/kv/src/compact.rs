@@ -27,7 +27,7 @@ struct Job {
     inputs: BTreeSet<u64>,
     /// Index of the target level; 0 is level 1.
     level: usize,
-    /// No level lies below the target, so tombstones can be dropped.
+    /// Whether no level is below the target, so that tombstones can be dropped.
     is_bottom: bool,
 }
 
@@ -283,7 +283,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Does what is more urgent than the merge, between two tables.
+    /// Does work more urgent than the merge, between two tables.
     async fn between(&mut self, next: Key) -> Result<(), KvError> {
         let is_short = self.inner.state.borrow().segments.free() <= self.inner.layout.reserve;
         if is_short {

@@ -12,19 +12,20 @@ pub struct UnitExtent {
     pub count: u64,
 }
 
-/// Where a value goes in a page of the value log (BandSlim, 3.3).
+/// Placement of values in a page of the value log (BandSlim, 3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {
     /// Each value at the next multiple of 4 KiB.
     None,
-    /// Each value at the write pointer. Values that came by DMA are copied there.
+    /// Every value at the write pointer. Values transferred by DMA are copied there.
     #[default]
     All,
-    /// Values that the processor holds at the write pointer; values that came by DMA at the next multiple of 4 KiB,
-    /// without a copy.
+    /// Values held by the processor at the write pointer; values transferred by DMA at the next multiple of 4
+    /// KiB, without a copy.
     Selective,
-    /// As `Selective`, but the write pointer stays before a value that came by DMA, and later values fill the gap.
+    /// Like `Selective`, but the write pointer stays before a value transferred by DMA, and later values fill
+    /// the gap.
     Backfill,
 }
 
@@ -33,19 +34,20 @@ impl Packing {
     pub const ALL: [Packing; 4] = [Packing::None, Packing::All, Packing::Selective, Packing::Backfill];
 }
 
-/// How a value entered the drive.
+/// Transfer by which a value entered the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// In commands or chunks: the processor holds it.
     Memory,
-    /// By the DMA engine.
+    /// The DMA engine.
     Dma,
-    /// By host stores into the page buffer.
+    /// Host stores into the page buffer.
     Cxl,
 }
 
-/// What a host that places values itself learns after a store. Positions count bytes since power-on, modulo 2^32;
-/// modulo the page buffer's size, if that is a power of two, they are offsets in the page buffer.
+/// Placement of a stored value, for a host that places values itself. Positions count bytes since power-on,
+/// modulo 2^32; modulo the page buffer's size, if that is a power of two, they are offsets in the page
+/// buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// The write pointer.
@@ -198,7 +200,7 @@ pub enum KvError {
     /// Flash can't be read or written.
     #[error(transparent)]
     Media(#[from] MediaError),
-    /// The drive or the namespace is gone.
+    /// The drive or the namespace was removed.
     #[error("stopped")]
     Stopped,
 }

@@ -67,9 +67,9 @@ pub struct KvCounters {
 pub struct KvUsage {
     /// Capacity, in bytes of values, records and index entries together.
     pub capacity_bytes: u64,
-    /// Bytes in use: an estimate that is never too low unless power was lost. A pair that was overwritten without a
-    /// look-up counts twice until its entries are merged.
+    /// Bytes in use: an estimate that is never too low unless power was lost. A key-value pair that was
+    /// overwritten without a look-up counts twice until its entries are merged.
     pub used_bytes: u64,
-    /// Number of pairs, estimated likewise.
+    /// Number of key-value pairs, with the same reservation.
     pub keys: u64,
 }

@@ -24,7 +24,7 @@ struct View {
 /// not reused.
 pub struct Cursor {
     kv: Kv,
-    /// Where the next pair is looked for; `None` past the greatest key.
+    /// Lower bound of the next key; `None` past the greatest key.
     from: Option<Key>,
     view: Option<View>,
     /// The host may keep it open indefinitely, so no operation waits for its end.

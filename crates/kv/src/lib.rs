@@ -118,7 +118,7 @@ impl KvConfig {
 impl Kv {
     /// Opens the store that its units hold. Recovery runs in a task of its own; every operation waits for it.
     /// # Errors
-    /// As [`KvConfig::check`].
+    /// Same as [`KvConfig::check`].
     pub fn power_on(
         clock: &Clock,
         placement: Placement,
@@ -182,10 +182,10 @@ impl Kv {
         self.store_told(span, spans, key, value, origin, mode).await.map(drop)
     }
 
-    /// As [`Kv::store`]; returns where the value lies, for a host that places values itself.
+    /// Like [`Kv::store`]. Returns the position of the value, for a host that places values itself.
     ///
     /// # Errors
-    /// As [`Kv::store`].
+    /// Same as [`Kv::store`].
     pub async fn store_told(
         &self,
         span: SpanId,
@@ -339,10 +339,10 @@ impl Kv {
         inner.flush_logs(span, spans).await
     }
 
-    /// Deletes all key-value pairs, durably. Operations that run meanwhile take effect either before or after.
+    /// Deletes all key-value pairs, durably. A concurrent operation takes effect either before or after.
     ///
     /// # Errors
-    /// [`KvError::Media`] if flash can't be written. All pairs then remain, unless the store [is no longer
+    /// [`KvError::Media`] if flash cannot be written. All pairs then remain, unless the store [is no longer
     /// known](Kv::is_known).
     pub async fn format(&self) -> Result<(), KvError> {
         self.ready().await;
@@ -489,7 +489,7 @@ impl Kv {
     /// left in this one.
     ///
     /// # Errors
-    /// As [`Kv::store`]; and [`KvError::Misplaced`] if the value overlaps another, crosses a page's end, lies past the
+    /// Same as [`Kv::store`]; and [`KvError::Misplaced`] if the value overlaps another, crosses a page's end, lies past the
     /// limit that the host was given, or has another checksum.
     #[allow(clippy::too_many_arguments, reason = "a command")]
     pub async fn store_placed(

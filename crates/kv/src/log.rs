@@ -26,7 +26,7 @@ const RECORD_UNITS: u32 = 2;
 const MAGIC: u32 = 0x724b_7742;
 const HEADER_BYTES: usize = 40;
 
-/// What a queued write contains, for the counters.
+/// Contents of a queued write, for the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     Page {
@@ -52,7 +52,7 @@ pub(super) struct Queue {
     /// Writes queued and completed, since power-on.
     pub(super) queued: u64,
     pub(super) done: u64,
-    /// The oldest write has been handed to the translation layer.
+    /// Whether the oldest write was submitted to the translation layer.
     pub(super) is_writing: bool,
     newest: FxHashMap<u64, UnitBytes>,
     /// Emptied vectors, for reuse.
@@ -103,7 +103,7 @@ struct Page {
     was_written: bool,
 }
 
-/// What is known of a segment when it ends.
+/// State of a segment when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Closed {
     pub(super) segment: u32,
@@ -344,7 +344,7 @@ impl Log {
         self.write_table(queue);
     }
 
-    /// Writes what is left, and ends the segment.
+    /// Writes the remaining data, and ends the segment.
     pub(super) fn close(&mut self, queue: &mut Queue) -> Option<Closed> {
         let (segment, _) = self.open?;
         for index in 0..self.pages.len() {
@@ -420,7 +420,7 @@ impl Log {
         self.open.is_some() && plan.offset + bytes <= self.limit_placed()
     }
 
-    /// Gives up the gaps before values that came by DMA.
+    /// Gives up the gaps before values transferred by DMA.
     pub(super) fn give_up(&mut self, queue: &mut Queue) {
         self.packer.give_up();
         self.write_left(queue);

@@ -86,7 +86,7 @@ fn slice(reader: &mut Reader<'_>) -> Option<Slice> {
     Some(Slice { table: Rc::new(table), from: key(reader)? })
 }
 
-/// What a manifest records in addition to the segments and numbers of a state.
+/// Contents of a manifest in addition to the segments and numbers of a state.
 pub(super) struct Snapshot<'a> {
     pub(super) uid: u64,
     pub(super) mount: u32,

@@ -15,7 +15,7 @@ pub(super) struct Memtable {
     older: BTreeMap<(Key, Reverse<u64>), Entry>,
     /// Approximate size in an index table, in bytes.
     pub(super) bytes: u64,
-    /// What its entries add to the sums over all pairs.
+    /// Contribution of the entries to the sums over all key-value pairs.
     pub(super) tally: Tally,
     /// For segments of the value log: the number of records that tables cover once this memtable is flushed.
     pub(super) covers: Vec<(u32, u32)>,
@@ -43,7 +43,7 @@ impl Memtable {
         older.next().filter(|((found, _), _)| found == key).map(|(_, entry)| entry.clone())
     }
 
-    /// The first pair from `from` on, as of `snapshot`.
+    /// The first key-value pair from `from` on, as of `snapshot`.
     pub(super) fn first_seen(&self, from: &Key, snapshot: u64) -> Option<(Key, Entry)> {
         let mut newest = self.newest.range(*from..);
         newest.find_map(|(key, entry)| Some((*key, self.seen(key, entry, snapshot)?)))
@@ -54,14 +54,15 @@ impl Memtable {
         self.newest.range(*from..)
     }
 
-    /// Sets what the newest entry settles to what the entry that it replaced had settled.
+    /// Transfers to the newest entry what the entry that it replaced had settled.
     pub(super) fn inherit(&mut self, key: &Key, settles: u32) {
         if let Some(entry) = self.newest.get_mut(key) {
             entry.settles = settles;
         }
     }
 
-    /// Inserts an entry and returns the one that it replaces, which is kept if a snapshot up to `seen_to` sees it.
+    /// Inserts an entry. Returns the entry that it replaces, which is kept if a snapshot up to `seen_to` sees
+    /// it.
     pub(super) fn insert(&mut self, key: Key, entry: Entry, seen_to: u64) -> Option<Entry> {
         let sequence = entry.sequence;
         let old = self.newest.insert(key, entry);

@@ -28,7 +28,7 @@ impl RunReader {
         RunReader { slices: run.iter().cloned().collect(), unit: 0, entries: VecDeque::new(), is_whole: true }
     }
 
-    /// Its next entry; `None` after the last. Call [`RunReader::fill`] first.
+    /// Next entry of the run; `None` after the last. Call [`RunReader::fill`] first.
     pub(super) fn head(&self) -> Option<&(Key, Entry)> {
         self.entries.front()
     }
@@ -55,13 +55,13 @@ impl RunReader {
         self.slices.pop_front()
     }
 
-    /// Rejects entries whose value extents lie outside the segments: the media may hold anything.
+    /// Rejects entries whose value extents are outside the segments: the media may hold anything.
     fn check(&self, inner: &Inner) -> Result<(), KvError> {
         let is_sound = self.entries.iter().all(|(_, entry)| inner.layout.holds(entry));
         is_sound.then_some(()).ok_or(KvError::Media(MediaError::Unreadable))
     }
 
-    /// As [`RunReader::fill`], for a cursor: one unit at a time, through the cache.
+    /// Like [`RunReader::fill`], for a cursor: one unit at a time, through the cache.
     pub(super) async fn fill_for(
         &mut self,
         inner: &Inner,

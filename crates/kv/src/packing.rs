@@ -16,7 +16,7 @@ pub(super) struct Placement {
     pub(super) offset: u32,
     /// The write pointer afterwards.
     pointer: u32,
-    /// How many of the table's oldest entries are dropped.
+    /// Number of the table's oldest entries that are dropped.
     dropped: usize,
     /// The value becomes a new entry of the table.
     is_logged: bool,
@@ -26,17 +26,17 @@ pub(super) struct Placement {
     gap: Option<usize>,
 }
 
-/// The write pointer of a segment, and the table of values that came by DMA.
+/// The write pointer of a segment, and the table of values transferred by DMA.
 #[derive(Clone, Debug)]
 pub(super) struct Packer {
     packing: Packing,
     page_bytes: u32,
     /// Capacity of the table: at least 1.
     entries_max: usize,
-    /// How far beyond the start of the write pointer's page a value may end, in bytes.
+    /// Maximum distance, in bytes, between the start of the write pointer's page and the end of a value.
     window_bytes: u32,
     pointer: u32,
-    /// Values after the write pointer, which came by DMA: begin and end of each, in order.
+    /// Values after the write pointer, which were transferred by DMA: begin and end of each, in order.
     log: VecDeque<(u32, u32)>,
     /// Gaps that the host has left before values that it placed itself, all in one page: begin and end. Their commands
     /// may arrive in any order.
@@ -85,7 +85,7 @@ impl Packer {
         first / self.page_bytes * self.page_bytes
     }
 
-    /// Gives up the gaps before values that came by DMA.
+    /// Gives up the gaps before values transferred by DMA.
     pub(super) fn give_up(&mut self) {
         self.pointer = self.end();
         self.log.clear();
@@ -189,7 +189,8 @@ impl Packer {
         Placement { offset, pointer, dropped, is_logged: true, is_copied: false, gap: None }
     }
 
-    /// A value that did not come by DMA, with backfilling: at the write pointer, which skips values that came by DMA.
+    /// A value that was not transferred by DMA, with backfilling: at the write pointer, which skips values
+    /// transferred by DMA.
     fn plan_before(&self, bytes: u32, is_copied: bool) -> Placement {
         let (mut at, mut dropped) = (self.pointer, 0);
         loop {

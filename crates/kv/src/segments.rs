@@ -140,7 +140,8 @@ impl Layout {
         self.first(self.segments)
     }
 
-    /// Whether an entry read from flash is possible: its extents lie within segments, and its value is not too long.
+    /// Whether an entry read from flash is valid: its extents are within segments, and its value is not too
+    /// long.
     pub(super) fn holds(&self, entry: &Entry) -> bool {
         let is_within = |place: &ValueExtent| {
             place.segment < self.segments
@@ -175,7 +176,7 @@ impl Layout {
         unreachable!("units are within the range")
     }
 
-    /// Bytes of the log that a value takes, including its share of what is left empty at the ends of pages.
+    /// Bytes of the log that a value takes, including its share of the padding at the ends of pages.
     pub(super) fn footprint(&self, bytes: u32) -> u32 {
         let page = self.page_bytes();
         let bytes = if self.packing == Packing::None { bytes.next_multiple_of(UNIT) } else { bytes };
@@ -231,7 +232,7 @@ pub(super) struct ValueSegment {
 }
 
 impl ValueSegment {
-    /// Whether the numbers that a manifest gives are possible.
+    /// Whether the numbers of a manifest are within their ranges.
     pub(super) fn is_sound(&self, layout: &Layout) -> bool {
         let bytes = layout.segment_bytes();
         self.table_units <= layout.segment_units
@@ -250,7 +251,7 @@ pub(super) struct Segments {
     pub(super) pool: VecDeque<u32>,
     /// Segments to be freed, each with the last epoch in which a reader may have started to use it.
     freeing: VecDeque<(u64, u32)>,
-    /// For each segment, the epoch in which it was taken.
+    /// For each segment, the epoch in which it was allocated.
     births: Vec<u64>,
     pub(super) values: BTreeMap<u32, ValueSegment>,
     /// Segments with records that no table reflects: recovery must replay them.
@@ -358,7 +359,7 @@ impl Segments {
         self.freeing.push_back((self.epoch, segment));
     }
 
-    /// To be called when a manifest is durable.
+    /// Starts the next epoch. Call it when a manifest is durable.
     pub(super) fn next_epoch(&mut self) {
         self.epoch += 1;
     }

@@ -39,7 +39,7 @@ impl Lookup {
 pub(super) enum Refusal {
     /// Wait for a change of the state, then try again.
     Wait,
-    /// The look-up is no longer current: look up again.
+    /// The look-up is no longer current: repeat it.
     Stale,
     /// The step needs a look-up first.
     Look,
@@ -97,9 +97,10 @@ pub(super) struct State {
     pub(super) manifest: u64,
     /// Memtables flushed to flash.
     pub(super) flushes: u64,
-    /// Sums over all pairs in tables.
+    /// Sums over all key-value pairs in tables.
     pub(super) tally: Tally,
-    /// No pair was stored without a look-up since everything was merged, so the sums are exact.
+    /// Whether no key-value pair was stored without a look-up since everything was merged, so that the sums
+    /// are exact.
     pub(super) is_exact: bool,
     /// The next sequence number at the time when nothing could be reclaimed.
     pub(super) exhausted_at: Option<u64>,

@@ -107,7 +107,7 @@ impl<'a> Entries<'a> {
         is_whole.then_some(Entries { reader: Reader(body), left: (counts >> 16) as u16, before: None })
     }
 
-    /// As `open`, for a unit whose checksum was verified before.
+    /// Like `open`, for a unit whose checksum was verified before.
     fn checked(unit: &'a Unit) -> Option<Entries<'a>> {
         let mut reader = Reader(&unit[4..]);
         let counts = reader.u32()?;

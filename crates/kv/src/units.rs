@@ -75,7 +75,7 @@ impl Units {
         Ok(())
     }
 
-    /// Tells the translation layer that units hold nothing of use.
+    /// Tells the translation layer that units are unused.
     pub(super) async fn trim(&self, spans: &Spans, first: u64, count: u64) -> Result<(), MediaError> {
         let mut done = 0;
         while done < count {

@@ -48,12 +48,12 @@ pub(super) async fn run(inner: Rc<Inner>) {
     }
 }
 
-/// A change of what the manifest names.
+/// A change of the set of tables and segments in the manifest.
 #[derive(Default)]
 pub(super) struct Change {
     /// The new set of tables.
     pub(super) version: Option<Version>,
-    /// Segments that are no longer named.
+    /// Segments that the manifest no longer contains.
     pub(super) given_up: Vec<u32>,
     /// Added to the sums.
     pub(super) tally: Tally,
@@ -82,7 +82,7 @@ impl Inner {
         self.changed.notify_all();
     }
 
-    /// Does the most urgent work. `false` if there is none.
+    /// Does the most urgent work. False if there is none.
     async fn do_next(&self, spans: &Spans) -> Result<bool, KvError> {
         let (wanted, done) = self.formats.get();
         if wanted > done {
@@ -170,7 +170,7 @@ impl Inner {
             && (blocked <= self.layout.reserve / 2 || segments.free() > self.layout.reserve / 2)
     }
 
-    /// Tells operations that wait for space to try again. If none was gained, they now get an error.
+    /// Makes operations that wait for space try again. If none was gained, they fail.
     fn answer_space_requests(&self) {
         let mut state = self.state.borrow_mut();
         // If readers hold space back, the end of a reader wakes this task again.

@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// As [`Reader::varint`]; `None` if it exceeds 32 bits.
+    /// Like [`Reader::varint`]; `None` if it exceeds 32 bits.
     #[inline]
     pub(super) fn varint32(&mut self) -> Option<u32> {
         self.varint().and_then(|value| u32::try_from(value).ok())

@@ -9,7 +9,7 @@ pub(super) type Run = Vec<Slice>;
 /// All tables. Upper runs hold newer entries than lower ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Version {
-    /// One run per flushed memtable, the newest first.
+    /// Runs of flushed memtables, one each, the newest first.
     pub(super) waiting: Vec<Run>,
     /// Level 1 first. The last one is not empty, once tidied.
     pub(super) levels: Vec<Run>,

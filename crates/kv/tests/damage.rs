@@ -36,7 +36,7 @@ fn session<T: 'static>(
     (ftl.power_off(), given)
 }
 
-/// As `session`, without a store.
+/// Like `session`, without a store.
 fn beneath<T: 'static>(
     case: &Case,
     medium: Medium,

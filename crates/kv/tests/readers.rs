@@ -168,7 +168,7 @@ fn a_cursor_that_stays_costs_room_and_nothing_else() {
                             }
                         }
                     }
-                    assert!(refused > 0 || seed > 2, "seed {seed}: it has room for everything");
+                    assert!(refused > 0 || seed > 2, "seed {seed}: nothing was refused for lack of space");
                     drop(cursor);
                 }
                 kv.check().await.unwrap();

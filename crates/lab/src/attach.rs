@@ -1,4 +1,5 @@
-//! Real-time sessions with a served drive or with targets, and their end if the peer is gone or the user interrupts.
+//! Real-time sessions with a served drive or with targets; they end if the peer disappears or the user
+//! interrupts.
 
 use crate::error::AttachedError;
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
@@ -39,11 +40,11 @@ pub(crate) fn in_real_time<T: 'static>(
     result.map_err(AttachedError::Stalled)?
 }
 
-/// Attaches to the drive served in `folder`, with this much host memory, and runs `work` in real time. The work checks `interrupt` itself,
-/// and is cancelled if it does not end soon after the interrupt.
+/// Attaches to the drive served in `folder`, with `memory_bytes` of host memory, and runs `work` in real
+/// time. The work checks `interrupt` itself, and is cancelled if it does not end soon after the interrupt.
 ///
 /// # Errors
-/// The error of the work; the drive's process is gone; or no reply came after an interrupt.
+/// The error of the work; the drive's process no longer exists; or no reply came after an interrupt.
 pub(crate) fn attached<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
     folder: &Path,
     memory_bytes: u64,

@@ -53,7 +53,7 @@ pub struct Built {
     pub world: World,
     /// The JBOF enclosure of the drives, if any, with a driver for each.
     pub jbof: Option<Rc<Jbof>>,
-    /// For each drive the processor that takes interrupts which the queues' processors do not.
+    /// Per drive: the processor that handles interrupts of vectors without a queue's processor.
     pub interrupt_processors: Vec<Rc<Station>>,
 }
 
@@ -817,7 +817,7 @@ pub fn costs(profile: &HostProfile) -> HostCosts {
     }
 }
 
-/// How the host learns of completions.
+/// Method by which the host detects completions.
 pub fn completion(plan: &HostPlan) -> byteway_host::Completion {
     how(plan.profile.completion)
 }

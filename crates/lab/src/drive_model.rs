@@ -14,11 +14,11 @@ pub struct DriveModel {
     pub core_hertz: f64,
     /// Number of cores.
     pub cores: f64,
-    /// Cycles of the drive's cores for 4 KiB that are read from flash.
+    /// Cycles of the drive's cores per 4 KiB read from flash.
     pub read_cycles: f64,
-    /// Cycles of the drive's cores for 4 KiB that are sent.
+    /// Cycles of the drive's cores per 4 KiB sent to the host.
     pub send_cycles: f64,
-    /// Bytes a second that come from flash, all dies at work.
+    /// Flash bandwidth in bytes per second, with all dies busy.
     pub flash_rate: f64,
     /// Latency of a page read in seconds.
     pub flash_latency: f64,

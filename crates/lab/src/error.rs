@@ -1,5 +1,5 @@
-//! Errors of runs, and of work on existing drives. Distinguishable causes are variants; the text is what the program prints. A read of
-//! wrong data is not an error: the results count it.
+//! Errors of runs, and of work on existing drives. Distinguishable causes are variants; the program prints
+//! their texts. Wrong data read is not an error: the results count it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -200,7 +200,7 @@ pub enum AttachedError {
     NotFilled {
         /// Number of failed writes.
         writes: u64,
-        /// Their status.
+        /// Status of the failed operations.
         status: String,
     },
     /// Rows could not be loaded to the end.
@@ -238,7 +238,7 @@ pub enum AttachedError {
     /// The addresses are not paths to one drive.
     #[error(transparent)]
     Paths(#[from] MultipathError),
-    /// The process that serves the drive is gone.
+    /// The process that serves the drive no longer exists.
     #[error("the drive's process has gone, or has disconnected this one: see its log")]
     Gone,
     /// Interrupted before there were complete results.
@@ -266,7 +266,7 @@ pub enum AttachedError {
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// It is in use by another process, or does not exist.
+    /// The directory is in use by another process, or does not exist.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// The amount of free space cannot be determined.
@@ -283,16 +283,16 @@ pub enum DataError {
         /// Required space.
         needed: Bytes,
     },
-    /// It holds another drive, a damaged one, or an unsupported configuration.
+    /// The directory holds another drive, a damaged one, or an unsupported configuration.
     #[error(transparent)]
     Drive(#[from] ConfigError),
-    /// It failed during use.
+    /// The directory failed during use.
     #[error("the data directory failed: {what}; the request was not executed, and earlier data is intact")]
     Failed {
         /// Message of the system.
         what: String,
     },
-    /// It could not be closed.
+    /// The directory could not be closed.
     #[error("{what}")]
     NotClosed {
         /// Message of the system.

@@ -90,7 +90,7 @@ impl Access {
         }
     }
 
-    /// Acknowledged pairs that the drive does not have yet, if the job collects stores.
+    /// Acknowledged key-value pairs that the drive does not have yet, if the job batches stores.
     fn window(&self) -> Option<&RefCell<LossWindow>> {
         match self {
             Access::Blocks(_) | Access::Payloads(_) | Access::Queries(_) => None,
@@ -139,7 +139,7 @@ impl Worker {
         self.number
     }
 
-    /// Its queue pair.
+    /// Queue pair of the worker.
     pub fn queue(&self) -> &QueuePair {
         self.access.queue()
     }
@@ -286,10 +286,10 @@ pub struct Play {
     clock: Clock,
     workers: Vec<Rc<Worker>>,
     begun: Box<dyn Fn(RunPart)>,
-    /// For each drive, whether the measurement of its jobs has started.
+    /// Per drive, whether the measurement of its jobs has started.
     is_measured: Vec<Cell<bool>>,
     drive_ends: OnceCell<Box<dyn Fn(usize)>>,
-    /// For each drive, the running tasks of its jobs in this phase, each with at most one outstanding I/O.
+    /// Per drive, the running tasks of its jobs in this phase, each with at most one outstanding I/O.
     under_way: Vec<Cell<usize>>,
     ended: Notify,
     failure: RefCell<Option<RunError>>,
@@ -311,8 +311,8 @@ pub struct HostUse {
 }
 
 impl Play {
-    /// `begun` is called at the start of the measurement: immediately, or after the warm-up. If jobs on a drive start later, it is called
-    /// again for that drive.
+    /// `begun` is called at the start of the measurement: immediately, or after the warm-up. If jobs on a
+    /// drive start later, it is called again for that drive.
     pub fn new(
         clock: &Clock,
         workers: Vec<Rc<Worker>>,
@@ -608,7 +608,7 @@ impl Play {
         Ok(())
     }
 
-    /// After an I/O of a worker that pauses: the last I/O before a pause waits for all of them.
+    /// Pauses a worker after an I/O: the last I/O before a pause waits for all outstanding ones.
     async fn pause(&self, worker: &Worker, think: Think, end: Option<Time>) -> Result<(), InputError> {
         if worker.gate.leave(think) {
             let until = later(self.clock.now(), think.time.0);
@@ -654,7 +654,7 @@ impl Play {
         notes.collect()
     }
 
-    /// For jobs that leave it open, where their queries are executed and why.
+    /// For adaptive query jobs: the place where each query is executed, with the reason.
     pub fn decisions(&self, part: RunPart) -> Vec<String> {
         let own = self.workers.iter().filter(|worker| worker.of_job == 0 && part.has(&worker.plan));
         let notes = own.flat_map(|worker| {

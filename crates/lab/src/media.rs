@@ -24,10 +24,10 @@ use byteway_console::units::Bytes;
 /// Why a data directory could not be inspected, or its map not compared. Damage found is not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
-    /// It is not a data directory, or another process uses it.
+    /// The path is not a data directory, or another process uses it.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// Its content is not a drive, or unreadable.
+    /// The content is not a drive, or unreadable.
     #[error("{path}")]
     Unreadable {
         /// Path of the directory.
@@ -35,13 +35,13 @@ pub enum MediaError {
         /// Cause.
         source: OpenError,
     },
-    /// It lacks the capacity of its drive.
+    /// The directory has less than the capacity of its drive.
     #[error("{path}: no capacity")]
     NoCapacity {
         /// Path of the directory.
         path: PathBuf,
     },
-    /// Its configuration is not supported.
+    /// The configuration is not supported.
     #[error("{path}")]
     NoDrive {
         /// Path of the directory.
@@ -352,7 +352,7 @@ impl Verdict {
 /// State of the map.
 enum Recovered {
     Audited(Audit),
-    /// It cannot be determined.
+    /// The state cannot be determined.
     Damaged(String),
     /// The directory's format version lacks the necessary data.
     Untold(String),

@@ -28,7 +28,7 @@ pub enum Request {
     },
     /// Retrieve a value.
     Get(Key),
-    /// Delete a pair.
+    /// Delete a key-value pair.
     Delete(Key),
     /// Check whether a key exists.
     Exist(Key),

@@ -26,7 +26,7 @@ use std::rc::Rc;
 const HOST: &str = "nqn.2026-11.org.byteway:host";
 /// Upper limit of a queue's entries at the target.
 const ENTRIES_MAX: u16 = 1024;
-/// Queue pairs of a controller of the target.
+/// Maximum number of queue pairs of a controller of the target.
 const QUEUES_MAX: u16 = 63;
 
 /// The target of a run, with its network.
@@ -35,7 +35,7 @@ pub struct Remote {
     adapter: Adapter,
     target: SimulatedTarget,
     names: Vec<Nqn>,
-    /// For each drive the target's driver, and the queue pairs of its processors.
+    /// Per drive, the target's driver, and the queue pairs of its processors.
     locals: Vec<(Driver, Vec<QueuePair>)>,
 }
 

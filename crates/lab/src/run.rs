@@ -72,7 +72,7 @@ pub struct Records {
     pub timeline: Option<Rc<Timeline>>,
 }
 
-/// As [`run`], with recordings: returns ios.parquet, complete but not yet under its name, or the error.
+/// Like [`run`], with recordings. Returns ios.parquet, complete but not yet under its name, or the error.
 pub fn run_recorded(
     scenario: &Scenario,
     session: Session<'_>,
@@ -82,7 +82,7 @@ pub fn run_recorded(
     Ok((finished.results, finished.ios))
 }
 
-/// As [`run`]; calls `mark` after the set-up, before the first I/O, and again after the last completion.
+/// Like [`run`]. Calls `mark` after the set-up, before the first I/O, and again after the last completion.
 pub fn run_observed(
     scenario: &Scenario,
     session: Session<'_>,
@@ -147,7 +147,7 @@ struct Setting {
     remote: OnceCell<Remote>,
     /// The enclosure of the drives, if any.
     jbof: Option<Rc<Jbof>>,
-    /// For each drive the processor that takes interrupts which the queues' processors do not.
+    /// Per drive: the processor that handles interrupts of vectors without a queue's processor.
     interrupt_processors: Vec<Rc<Station>>,
     /// Whether the array's drive to be removed has been removed.
     is_pulled_out: Cell<bool>,

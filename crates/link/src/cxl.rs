@@ -35,7 +35,7 @@ pub enum Flit {
 }
 
 impl Flit {
-    /// From the flit size in bytes; None unless 68 or 256.
+    /// Converts a flit size in bytes; `None` unless 68 or 256.
     pub fn from_bytes(bytes: u64) -> Option<Flit> {
         match bytes {
             68 => Some(Flit::Bytes68),

@@ -22,7 +22,7 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// From the generation number, 1 to 6.
+    /// Converts the generation number, 1 to 6.
     pub fn from_number(number: u64) -> Option<Self> {
         [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5, Self::Gen6]
             .get((number as usize).checked_sub(1)?)

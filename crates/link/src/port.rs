@@ -155,9 +155,9 @@ pub struct Link {
     pub(crate) cxl: RefCell<Option<Cxl>>,
     rings: Rings,
     vectors: RefCell<Vec<Rc<Notify>>>,
-    /// Handler that sees interrupt messages in addition to the tasks that wait for them.
+    /// Handler for interrupt messages, in addition to the tasks that wait for them.
     on_interrupt: RefCell<Option<Taker>>,
-    /// By queue and slot: the span of the I/O whose command lies there.
+    /// Spans of the I/Os whose commands are in the queues, by queue and slot.
     followed: RefCell<Vec<Vec<SpanId>>>,
     /// Interrupt messages still to be lost, an injected fault.
     interrupts_to_lose: Cell<u32>,
@@ -187,7 +187,7 @@ impl Link {
         Self::make(clock, config, memory, None)
     }
 
-    /// As [`Link::connect`], at a downstream port of a switch, whose ports share its upstream link.
+    /// Like [`Link::connect`], at a downstream port of a switch, whose ports share its upstream link.
     pub fn connect_behind(
         switch: &Switch,
         clock: &Clock,
@@ -328,7 +328,7 @@ impl Link {
     }
 
     /// Sends a posted write, which puts `tlps` on the link. On a fault nothing crosses. Inlined, because each
-    /// caller knows which kind of write it is.
+    /// caller knows the kind of write.
     #[inline(always)]
     fn post(&self, write: Upstream, purpose: Purpose, tlps: Tlps, payload: u64) -> Result<Passage, Fault> {
         if self.clock.is_immediate() && self.upstream.is_empty() {
@@ -504,7 +504,7 @@ impl HostEnd {
         self.0.removed.notified().await;
     }
 
-    /// Lets every register write arrive now: before a read that is answered at once, which must not pass
+    /// Delivers every register write in flight, before a read that is answered immediately and must not pass
     /// them.
     pub fn hasten_writes(&self) {
         let link = &self.0;
@@ -834,7 +834,7 @@ impl DeviceEnd {
     /// [Gathers](DeviceEnd::gather) one part, as nearly every read does, without tracking batches in flight.
     ///
     /// # Errors
-    /// As [`DeviceEnd::gather`].
+    /// Same as [`DeviceEnd::gather`].
     pub async fn read_part(
         &self,
         part: Part,
@@ -935,7 +935,7 @@ impl DeviceEnd {
         fault.map_or(Ok(()), Err)
     }
 
-    /// As [`gather`](DeviceEnd::gather) under `timing = "none"`, without yielding.
+    /// Like [`gather`](DeviceEnd::gather) under `timing = "none"`, without yielding.
     pub fn gather_at_once(
         &self,
         segments: impl IntoIterator<Item = Segment>,
@@ -1058,7 +1058,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// When the request samples memory.
+    /// Instant at which the request samples memory.
     pub fn reached(&self) -> Time {
         self.reached
     }
@@ -1148,7 +1148,7 @@ struct Parts<I> {
     size: u64,
     /// The rounded rest of the current extent: from, and to before.
     rest: (u64, u64),
-    /// The requested part of it.
+    /// The requested part of the read.
     wanted: (u64, u64),
     offset: usize,
 }

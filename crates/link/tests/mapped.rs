@@ -22,7 +22,8 @@ fn memfd(bytes: u64) -> File {
     file
 }
 
-// What one side writes the other must read, at any alignment; what is outside must be refused on both.
+// Data written on one side must be readable on the other, at any alignment; accesses outside must be refused
+// on both.
 #[test]
 fn two_mappings_see_one_memory() {
     let file = memfd(64 << 10);

@@ -58,7 +58,7 @@ fn no_completion_is_missed() {
         let seen = Rc::new(Cell::new(0));
         let (reaper, count) = (host.clone(), seen.clone());
         let watch = host.watch(ring, 4096);
-        // Another queue, without a watch: its completions arrive all the same.
+        // Another queue, without a watch: its completions arrive nevertheless.
         let other = ring + 4096;
         clock.spawn("reaper", async move {
             loop {

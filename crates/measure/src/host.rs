@@ -42,7 +42,7 @@ impl HostComponent {
         HostComponent::Other,
     ];
 
-    /// Its name in results.
+    /// Name in results.
     pub fn name(self) -> &'static str {
         match self {
             HostComponent::Application => "application",
@@ -86,11 +86,11 @@ pub struct HostMemory {
     pub bounce: u64,
     /// Maps of translation layers.
     pub map: u64,
-    /// Their write buffers, with partial units and the index.
+    /// Write buffers, with partial units and the index.
     pub buffer: u64,
-    /// Their read caches.
+    /// Read caches.
     pub read_cache: u64,
-    /// Their superblock metadata.
+    /// Superblock metadata.
     pub superblocks: u64,
     /// Arrays: logs, marks, locks and stripe buffers.
     pub array: u64,

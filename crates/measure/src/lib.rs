@@ -91,8 +91,8 @@ pub struct Completed {
     pub job: usize,
     /// Index of the job's worker.
     pub worker: u32,
-    /// The operation. A key-value operation appears as a read, a write or a trim of so many bytes, at the
-    /// number of the pair.
+    /// The operation. A key-value operation appears as a read, a write or a trim of a number of bytes, at the
+    /// number of the key-value pair.
     pub io: Io,
     /// Details of a key-value operation.
     pub operated: Option<Operated>,
@@ -102,7 +102,7 @@ pub struct Completed {
     pub bytes: u64,
     /// Due time: its latency begins here.
     pub due: Time,
-    /// Its time by stage.
+    /// Time by stage.
     pub record: SpanRecord,
 }
 
@@ -112,7 +112,7 @@ impl Completed {
         self.record.last.since(self.due)
     }
 
-    /// How long an open loop's I/O waited before it could begin.
+    /// Time that an open loop's I/O waited before it could begin.
     fn late(&self) -> Delay {
         self.latency().saturating_sub(self.record.last.since(self.record.begin))
     }
@@ -146,11 +146,11 @@ impl RunPart {
 
 /// The meter that all jobs of a run share.
 pub struct Meter {
-    /// By job.
+    /// Meters by job.
     jobs: RefCell<Vec<JobMeter>>,
     series: Rc<RefCell<SeriesRecorder>>,
     ios: RefCell<Option<IoRecorder>>,
-    /// I/Os begun.
+    /// Number of I/Os begun.
     begun: Cell<u64>,
     /// Start of measuring; `None` during warm-up.
     begin: Cell<Option<Time>>,
@@ -173,7 +173,7 @@ struct JobMeter {
     queries: QueryRecorder,
     /// Time of its measured I/Os by stage.
     stages: StageSums,
-    /// Its failures.
+    /// Failures of the job.
     faults: JobFaults,
     /// Time of its last completion.
     last: Time,
@@ -416,8 +416,8 @@ impl Meter {
         jobs.iter().zip(plans).flat_map(|(job, plan)| job.latencies.curves(&plan.name)).collect()
     }
 
-    /// The summary as known on the host's side, over the measured part of the jobs in `part`. Names, and what
-    /// only the drive's side knows, are left empty.
+    /// The summary as known on the host's side, over the measured part of the jobs in `part`. Names, and
+    /// figures that only the drive's side knows, are left empty.
     pub fn summary(&self, plans: &[JobPlan], part: RunPart, verify: bool, now: Time) -> Summary {
         let mut notes = Vec::new();
         let begin = self.begin.get().unwrap_or_else(|| {

@@ -207,7 +207,7 @@ impl Output {
     /// disappears.
     ///
     /// # Errors
-    /// The file could not be created.
+    /// [`OutputError`] if the file could not be created.
     pub fn create(&self, name: &str) -> Result<Unfinished, OutputError> {
         debug_assert!(RESULTS.contains(&name) || POINT_RESULTS.contains(&name), "{name} would remain");
         let path = self.folder.join(name);
@@ -244,8 +244,8 @@ impl Output {
         synced(files)?.into_iter().try_for_each(Synced::rename)
     }
 
-    /// As [`Output::publish`], and removes the other results of an earlier run, so that all results belong to
-    /// one run. If `make` fails, the earlier results stay; its errors are passed on.
+    /// Like [`Output::publish`]. Also removes the other results of an earlier run, so that all results belong
+    /// to one run. If `make` fails, the earlier results stay; its errors are passed on.
     ///
     /// # Errors
     /// The first file that could not be written or removed.
@@ -416,7 +416,7 @@ impl Unfinished {
         Ok(Synced { path: self.path, aside: self.aside })
     }
 
-    /// Another writer to the same file, for a task that keeps one during the run.
+    /// Opens another writer to the same file, for a task that keeps one during the run.
     ///
     /// # Errors
     /// The file could not be duplicated.

@@ -35,7 +35,7 @@ impl Recorder {
         self.sum_ps += u128::from(latency_ps);
     }
 
-    /// The exact longest latency; the histogram only knows the upper bound of its bucket.
+    /// Exact maximum latency; the histogram only knows the upper bound of its bucket.
     fn most_ns(&self) -> u64 {
         self.max_ps.div_ceil(1000)
     }

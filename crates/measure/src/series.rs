@@ -282,7 +282,7 @@ impl DriveSteps {
 }
 
 impl SeriesRecorder {
-    /// For `jobs` that start at `start`, in steps of `interval`, if configured.
+    /// A recorder for `jobs` that start at `start`, in steps of `interval`, if configured.
     pub fn new(jobs: &[JobPlan], start: Time, interval: Option<Picos>) -> Self {
         let drive_of_job = jobs.iter().map(|job| job.drive).collect();
         let names = jobs.iter().map(|job| job.name.clone()).collect();

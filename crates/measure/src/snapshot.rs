@@ -44,7 +44,7 @@ pub struct Snapshot {
 /// A drive over the measured part of its jobs.
 #[derive(Clone, Copy)]
 pub struct MeasuredDrive<'a> {
-    /// Its plan.
+    /// Plan of the drive.
     pub plan: &'a DrivePlan,
     /// Counters at the begin.
     pub begin: &'a Snapshot,

@@ -142,7 +142,7 @@ fn wear(drives: &[MeasuredDrive<'_>]) -> WearSummary {
     )
 }
 
-/// Over the drives that recovered state: the longest time, and the sum of recovered units.
+/// Maximum recovery time and total of recovered units, over the drives that recovered state.
 fn recovery(drives: &[MeasuredDrive<'_>]) -> Option<RecoverySummary> {
     let recovered = || drives.iter().map(|drive| &drive.end.ftl).filter(|ftl| ftl.units_recovered > 0);
     let slowest = recovered().map(|ftl| ftl.recovery_time).max()?;

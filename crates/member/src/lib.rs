@@ -83,7 +83,7 @@ pub struct MemberShape {
 pub struct MemberLost(pub Rc<str>);
 
 impl MemberLost {
-    /// From a reason for reports.
+    /// A lost member, with a reason for reports.
     pub fn because(why: impl ToString) -> MemberLost {
         MemberLost(why.to_string().into())
     }

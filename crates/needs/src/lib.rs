@@ -24,12 +24,12 @@ pub fn is_ci() -> bool {
     std::env::var_os("CI").is_some()
 }
 
-/// Whether the environment variable `name` says `required`.
+/// Whether the environment variable `name` is `required`.
 pub fn is_required(name: &str) -> bool {
     std::env::var(name).is_ok_and(|value| value == "required")
 }
 
-/// Skips the test that runs: says why on stderr, past the test's capture, and has it counted.
+/// Skips the running test: prints the reason to stderr, past the test's capture, and counts it as skipped.
 ///
 /// # Panics
 /// If the need is required: the test fails.

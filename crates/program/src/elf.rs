@@ -17,10 +17,10 @@ const SECTION_BYTES: usize = 64;
 /// Why no instructions can be extracted from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ElfError {
-    /// Another kind of file.
+    /// The file is of another kind.
     #[error("not a 64-bit little-endian ELF object for eBPF (compile with clang --target=bpf -c)")]
     Kind,
-    /// A part lies beyond the end of the file.
+    /// A part extends beyond the end of the file.
     #[error("the file is truncated: its {0} lie beyond its end")]
     CutOff(&'static str),
     /// The number of sections with instructions is not one.

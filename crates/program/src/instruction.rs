@@ -89,7 +89,7 @@ pub mod class {
     pub const ALU: u8 = 0x04;
     /// Jumps that compare 64 bits.
     pub const JMP: u8 = 0x05;
-    /// Jumps that compare 32 bits.
+    /// Conditional jumps that compare the low 32 bits of the registers.
     pub const JMP32: u8 = 0x06;
     /// Arithmetic of 64 bits.
     pub const ALU64: u8 = 0x07;
@@ -107,7 +107,7 @@ pub mod alu {
     pub const DIV: u8 = 0x30;
     /// Or.
     pub const OR: u8 = 0x40;
-    /// And.
+    /// Bitwise AND.
     pub const AND: u8 = 0x50;
     /// Left shift.
     pub const LSH: u8 = 0x60;

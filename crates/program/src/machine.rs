@@ -35,7 +35,7 @@ pub enum TrapCause {
     Answer(u64),
 }
 
-/// Where and why a program was stopped.
+/// Location and cause of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the program was stopped at instruction {at}: {cause}")]
 pub struct Trap {

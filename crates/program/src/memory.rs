@@ -43,13 +43,13 @@ pub trait Memory {
     /// Loads `into.len()` bytes, 1 to 8.
     ///
     /// # Errors
-    /// They do not lie in a single range.
+    /// [`Denied::OutOfRange`] if they are not in a single range.
     fn load(&self, address: u64, into: &mut [u8]) -> Result<(), Denied>;
 
     /// Stores 1 to 8 bytes.
     ///
     /// # Errors
-    /// They do not lie in a single range, or it is read-only.
+    /// [`Denied::OutOfRange`] if they are not in a single range, [`Denied::ReadOnly`] if it is read-only.
     fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), Denied>;
 
     /// Length of the range with this index in bytes; `None` if there is no such range.

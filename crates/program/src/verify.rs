@@ -102,7 +102,7 @@ impl Program {
         Ok(Program { instructions })
     }
 
-    /// Its instructions; a 64-bit immediate load is two.
+    /// Instructions of the program; a 64-bit immediate load is two.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }

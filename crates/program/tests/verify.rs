@@ -1,4 +1,4 @@
-//! What the verifier refuses, and with which error.
+//! Programs that the verifier refuses, and the errors.
 
 use byteway_program::assemble::*;
 use byteway_program::instruction::{Instruction, LOAD_WIDE, REGISTER, alu, class, jump, mode, size};

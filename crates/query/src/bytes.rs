@@ -6,9 +6,9 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}: {problem}, at byte {at}")]
 pub struct FormatError {
-    /// What was decoded, such as "schema" or "chunk of column 3".
+    /// Name of the decoded item, such as "schema" or "chunk of column 3".
     pub what: String,
-    /// What is wrong, and what would be right.
+    /// The invalid value, and the valid range.
     pub problem: String,
     /// Byte offset in the input.
     pub at: usize,
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         Err(self.error("integer exceeds 128 bits"))
     }
 
-    /// A length in LEB128, at most `max`; `of` names what it counts.
+    /// Decodes a length in LEB128, at most `max`; `of` names what it counts.
     pub fn length(&mut self, of: &str, max: usize) -> Result<usize, FormatError> {
         let length = self.varint()?;
         if length > max as u128 {

@@ -47,7 +47,7 @@ pub enum QueryError {
     Unsupported {
         /// The construct in SQL's terms.
         construct: String,
-        /// Its position in the text, if known.
+        /// Position in the text, if known.
         place: SqlPosition,
         /// Why, and what is supported.
         why: String,
@@ -58,7 +58,7 @@ pub enum QueryError {
     /// A limit is exceeded.
     #[error("{what}: {found} given, limit {max}")]
     Limit {
-        /// What is limited.
+        /// Name of the limited quantity.
         what: &'static str,
         /// The number found or required.
         found: u64,
@@ -90,7 +90,7 @@ pub enum QueryError {
     Misplaced {
         /// The construct.
         construct: String,
-        /// What is wrong, and what would be right.
+        /// The invalid value, and the valid range.
         problem: String,
     },
     /// A string that is not a value of the required type.
@@ -100,7 +100,7 @@ pub enum QueryError {
         text: String,
         /// The required type.
         column_type: ColumnType,
-        /// What would be right.
+        /// Valid form.
         why: String,
     },
     /// A result out of its type's range.

@@ -100,7 +100,7 @@ impl Expr {
 pub struct Aggregate {
     /// The function.
     pub function: AggregateFunction,
-    /// Its argument; `None` for COUNT(*).
+    /// Argument; `None` for COUNT(*).
     pub argument: Option<Expr>,
     /// Type of the result.
     pub column_type: ColumnType,

@@ -167,7 +167,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<RecordBatch>, QueryError> {
 /// The same with the schema, which a stream has also if it has no batch.
 ///
 /// # Errors
-/// As [`decode`].
+/// Same as [`decode`].
 pub fn decode_with_schema(bytes: &[u8]) -> Result<(SchemaRef, Vec<RecordBatch>), QueryError> {
     check(bytes)?;
     let reader = StreamReader::try_new(Cursor::new(bytes), None)?;

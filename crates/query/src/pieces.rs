@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 /// One read of a row group's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it begins.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Its length, bytes.
+    /// Length in bytes.
     pub bytes: u32,
 }
 

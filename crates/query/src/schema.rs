@@ -348,7 +348,7 @@ impl Schema {
     /// Converts from an Arrow schema.
     ///
     /// # Errors
-    /// As [`Schema::new`], and for unsupported types.
+    /// Same as [`Schema::new`], and for unsupported types.
     pub fn from_arrow(schema: &arrow_schema::Schema) -> Result<Self, SchemaError> {
         let column = |field: &Arc<Field>| {
             let column_type = ColumnType::from_arrow(field.data_type()).ok_or_else(|| SchemaError::Type {

@@ -64,7 +64,7 @@ fn parser(tokens: Vec<TokenWithSpan>) -> Parser<'static> {
 /// Parses a predicate, as after WHERE.
 ///
 /// # Errors
-/// As [`parse`].
+/// Same as [`parse`].
 pub fn parse_predicate(text: &str) -> Result<Term, QueryError> {
     let tokens = tokens(text)?;
     if let Some((construct, why, _)) = sub_query(&tokens) {

@@ -50,7 +50,7 @@ impl Statement {
 pub enum Output {
     /// `*`: all columns of the table.
     Star,
-    /// A value with its name: an alias, or the value's SQL text, for which an empty name stands.
+    /// A value with its name: an alias, or the value's SQL text, which an empty name stands for.
     Term {
         /// Value.
         term: Term,
@@ -73,9 +73,9 @@ pub struct Order {
 /// Reference to a column: by name in SQL, or by index, which the compact form allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnName {
-    /// By name, ignoring case.
+    /// Column by name, ignoring case.
     Name(String),
-    /// By index in the schema.
+    /// Column by index in the schema.
     Index(u16),
 }
 
@@ -90,7 +90,7 @@ pub enum Literal {
     Integer(i128),
     /// Decimal with the precision and scale as written.
     Decimal {
-        /// Value without the point.
+        /// Digits of the number, without the decimal point, as an integer.
         unscaled: i128,
         /// Total number of digits.
         precision: u8,

@@ -88,7 +88,7 @@ impl Task {
     /// A task in segment form, from a table and a predicate.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// Same as [`parse`](Self::parse).
     pub fn segment(table: &str, predicate: &str) -> Result<Self, QueryError> {
         Self::parse(Form::Segment, format!("{table} {predicate}").trim_end().as_bytes())
     }

@@ -41,7 +41,7 @@ pub(super) fn plan(
     let Some(active) = drives.len().checked_sub(section.spares.into()).filter(|active| *active >= least)
     else {
         let what = format!(
-            "`array.level` = {} needs {least} drives that are no spares, and the scenario has {} with {} spares",
+            "`array.level` = {} needs {least} drives that are not spares, and the scenario has {} with {} spares",
             section.level,
             drives.len(),
             section.spares
@@ -53,11 +53,11 @@ pub(super) fn plan(
         return wrong("level", what, "at most 64 are one array");
     }
     if section.level == 10 && active % 2 == 1 {
-        let what = format!("`array.level` = 10 mirrors pairs of drives, and {active} are no pairs");
+        let what = format!("`array.level` = 10 mirrors pairs of drives, and {active} is an odd number");
         return wrong("level", what, "add a drive, or choose another level");
     }
     if section.level == 0 && section.spares > 0 {
-        let what = "`array.spares`: nothing of a drive that fails is elsewhere with level 0".to_owned();
+        let what = "`array.spares` has no effect with level 0, which has no redundancy".to_owned();
         return wrong("spares", what, "leave it out, or choose another level");
     }
     if let Some(unplug) = section.unplug.filter(|unplug| usize::from(unplug.member) >= drives.len()) {
@@ -71,22 +71,23 @@ pub(super) fn plan(
     collection::check_window("array.collection_window", section.collection_window)?;
     let is_bridge = drives.iter().any(|(_, drive)| drive.profile.bridge.is_some());
     if section.collection == Collection::Together && is_bridge {
-        let what = "`array.collection` = \"together\": a drive behind a bridge is told by its bridge when to collect".to_owned();
+        let what =
+            "`array.collection` = \"together\": a bridge decides when its drives collect garbage".to_owned();
         return wrong("collection", what, "leave it out, and set `override.bridge.collection` of the drives");
     }
     let (_, first) = &drives[0];
     for (path, drive) in drives {
         let key = |key: &str| format!("{path}.{key}");
         if index.has(&key("precondition")) && drive.precondition != Precondition::Empty {
-            let what = format!("`{}`: the drives of an array are empty at first", key("precondition"));
+            let what = format!("`{}`: the drives of an array start empty", key("precondition"));
             return Err(fault(key("precondition"), what, "leave it out; jobs can fill the array"));
         }
         if drive.personality != Personality::Block || drive.kv_bytes > 0 || drive.namespaces != 1 {
-            let what = format!("`{path}`: a drive of an array has one namespace of blocks");
+            let what = format!("`{path}`: a drive of an array has one block namespace");
             return Err(fault(path.clone(), what, "leave `personality`, `kv_capacity` and `namespaces` out"));
         }
         if drive.profile.programs.is_some() {
-            let what = format!("`{path}`: a drive of an array has one namespace of blocks, and no programs");
+            let what = format!("`{path}`: a drive of an array has one block namespace, and no programs");
             return Err(fault(path.clone(), what, "set `override.programs = false`"));
         }
         let differs = [

@@ -29,7 +29,7 @@ pub struct DeviceFile {
     /// The drive, as in a scenario. Default: `store` is "ram", or with `--data DIR` "file"; `precondition` is
     /// "empty".
     pub drive: DriveSection,
-    /// How it is served.
+    /// How the drive is served.
     #[serde(default)]
     pub serve: ServeSection,
 }
@@ -100,7 +100,7 @@ pub struct Device {
     pub seed: u64,
     /// The drive.
     pub drive: DrivePlan,
-    /// How it is served.
+    /// How the drive is served.
     pub serve: ServeSection,
 }
 
@@ -117,7 +117,7 @@ impl Device {
         Device::resolve(sources, tree, &stem, options)
     }
 
-    /// As [`Device::load`], for a text in place of the file `folder`/`name`.
+    /// Like [`Device::load`], for a text in place of the file `folder`/`name`.
     pub fn from_text(name: &str, folder: &Path, text: &str, options: &Options) -> Result<Device, InputError> {
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
@@ -188,7 +188,7 @@ fn check_files(drive: &DrivePlan, has_directory: bool) -> Result<(), KeyError> {
     if drive.store != Store::File || has_directory {
         return Ok(());
     }
-    let what = "`drive.store` = \"file\": nothing says in which directory";
+    let what = "`drive.store` = \"file\": no directory is given";
     Err(fault("drive.store", what, "add --data DIR to the command"))
 }
 
@@ -200,7 +200,8 @@ fn check_shadow(serve: &ServeSection, drive: &DrivePlan) -> Result<(), KeyError>
         return Ok(());
     }
     let queues = controller.max_io_queues;
-    let what = format!("`serve.shadow_doorbells`: those of {queues} queues do not fit into a page");
+    let what =
+        format!("`serve.shadow_doorbells`: the shadow doorbells of {queues} queues do not fit in a page");
     let cure = format!(
         "set it to false, or `controller.max_io_queues` in [drive.override] to at most {}",
         queues_max.max(1)
@@ -213,7 +214,7 @@ fn check_rest(rest: Picos) -> Result<(), KeyError> {
     if (10_000_000..=1_000_000_000_000).contains(&rest.0) {
         return Ok(());
     }
-    let what = format!("`serve.rest` is {rest}, and can be 10 us to 1 s");
+    let what = format!("`serve.rest` = {rest} is out of range: 10 us to 1 s");
     Err(fault("serve.rest", what, "leave it out for 200 us"))
 }
 
@@ -225,7 +226,7 @@ fn check_name(name: &str) -> Result<(), KeyError> {
     }
     let what = format!("`{}` cannot be the name of a served drive", excerpt(name));
     let cure = format!(
-        "write `name = \"...\"` with 1 to {NAME_CHARS_MAX} letters, digits, `-`, `_` or `.`, the first no `.`"
+        "write `name = \"...\"` with 1 to {NAME_CHARS_MAX} letters, digits, `-`, `_` or `.`, not beginning with `.`"
     );
     Err(fault("name", what, cure))
 }

@@ -29,15 +29,15 @@ pub struct DrivePlan {
     pub name: Option<String>,
     /// Name of its profile, without the directory.
     pub profile_name: String,
-    /// Its constants, including overrides.
+    /// Profile of the drive, including overrides.
     pub profile: Profile,
-    /// Its personality.
+    /// Personality of the drive.
     pub personality: Personality,
-    /// Its flash array.
+    /// Geometry of the flash array.
     pub geometry: Geometry,
     /// Bytes of a logical block: 512 or 4096.
     pub lba_bytes: u32,
-    /// How data is stored.
+    /// Kind of store.
     pub store: Store,
     /// Initial contents.
     pub precondition: Precondition,
@@ -53,7 +53,7 @@ pub struct DrivePlan {
     pub namespace_blocks: u64,
     /// Tables that exist when the jobs begin.
     pub tables: Vec<TableRows>,
-    /// Its composition, if it is an array on the host: profile and geometry are then those of one member.
+    /// Composition, if it is an array on the host: profile and geometry are then those of one member.
     pub array: Option<Box<ArrayPlan>>,
 }
 
@@ -62,7 +62,7 @@ pub struct DrivePlan {
 pub struct ArrayPlan {
     /// The validated section.
     pub section: ArraySection,
-    /// Its members, of one kind; spares are last.
+    /// Members, all alike; spares are last.
     pub members: Vec<DrivePlan>,
 }
 
@@ -344,7 +344,7 @@ pub(super) fn load_all<'t>(
     Ok(drives)
 }
 
-/// The drives that a section with `copies` stands for, each with its name.
+/// The drives that a section with `copies` expands to, each with its name.
 fn copies(section: &DriveSection, path: &str, plan: DrivePlan) -> Result<Vec<DrivePlan>, KeyError> {
     let key = format!("{path}.name");
     if let Some(name) = &section.name {
@@ -353,7 +353,7 @@ fn copies(section: &DriveSection, path: &str, plan: DrivePlan) -> Result<Vec<Dri
     let Some(copies) = section.copies else { return Ok(vec![plan]) };
     within(&format!("{path}.copies"), copies, 1, DRIVES_MAX as u32)?;
     let Some(name) = &section.name else {
-        let what = format!("`{path}` has copies, and no name from which theirs follow");
+        let what = format!("`{path}` has copies, but no name from which theirs are derived");
         return Err(fault(path, what, "add `name = \"ssd\"` for `ssd0`, `ssd1` and so on"));
     };
     Ok((0..copies)
@@ -391,8 +391,7 @@ fn check_drive_name(key: &str, name: &str) -> Result<(), KeyError> {
         return Ok(());
     }
     let what = format!("`{}` cannot be the name of a drive", excerpt(name));
-    let cure =
-        "write 1 to 32 letters, digits, `-` or `_`, of which one is no digit; `all` stands for all drives";
+    let cure = "write 1 to 32 letters, digits, `-` or `_`, not only digits; `all` is reserved for all drives";
     Err(fault(key, what, cure))
 }
 

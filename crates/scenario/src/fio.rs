@@ -740,7 +740,8 @@ impl Reader<'_> {
             self.ignored.insert("filename".to_owned());
             let name = entry.value.as_str();
             if name.replace("\\:", "").contains(':') {
-                let cure = "name one, or leave it out: a scenario has one drive; `offset` and `size` part it";
+                let cure =
+                    "name one, or leave it out: a scenario has one drive, which `offset` and `size` divide";
                 return Err(self.error(entry.origin, "a job over several files or drives", cure));
             }
             names.insert(name);

@@ -88,8 +88,7 @@ pub(super) fn plan(
             return Err(fault(path.clone(), what, "set `override.firmware.extents = false`"));
         }
         if platform.is_virtual() && (drive.personality != Personality::Block || drive.namespaces != 1) {
-            let what =
-                format!("`{path}`: a hypervisor redirects writes of drives with one namespace of blocks");
+            let what = format!("`{path}`: a hypervisor redirects writes of drives with one block namespace");
             return Err(fault(path.clone(), what, "leave `personality` and `namespaces` out"));
         }
         let cores_whole = profile.firmware.cores;
@@ -145,7 +144,7 @@ fn check(section: &JbofSection) -> Result<(), KeyError> {
     within("jbof.redirect", section.redirect, Picos(0), microsecond)?;
     within("jbof.segment", section.segment, Bytes(UNIT_BYTES as u64), Bytes(1 << 30))?;
     if !section.segment.0.is_multiple_of(UNIT_BYTES as u64) {
-        let what = format!("`jbof.segment` = {} is no multiple of 4 KiB", section.segment);
+        let what = format!("`jbof.segment` = {} is not a multiple of 4 KiB", section.segment);
         return Err(fault("jbof.segment", what, "choose \"2 MiB\", for one"));
     }
     within("jbof.miss_ratio", section.miss_ratio, Percent(0.0), Percent(100.0))?;

@@ -27,7 +27,7 @@ pub struct JbofSection {
     /// Utilisation above which a drive borrows. Default: 75 %.
     #[serde(default = "watermark")]
     pub watermark: Percent,
-    /// Peers from which a drive borrows processors at once, at most. Default: 11.
+    /// Maximum number of peers from which a drive borrows processors at once. Default: 11.
     #[serde(default = "eleven")]
     pub lenders: u16,
     /// Processor time of a drive to take an operation from the queue into which peers put it. Default: 114.2

@@ -1,4 +1,4 @@
-//! From a job's section to its plan: every value is checked against the job's drive. The section comes from a
+//! Plans of jobs: every value of a job's section is checked against the job's drive. The section comes from a
 //! scenario, or from the flags of a benchmark.
 
 use std::fmt;
@@ -72,7 +72,7 @@ impl Limits {
 pub enum Keys<'a> {
     /// A section of a scenario.
     Section {
-        /// Its path, such as `job.0`.
+        /// Path of the section, such as `job.0`.
         path: &'a str,
         /// Locations of the keys.
         index: &'a Index,
@@ -346,12 +346,12 @@ impl Draft<'_> {
         let distribution = section.random_distribution.clone().unwrap_or_default();
         let once = section.norandommap == Some(false);
         if once && (distribution != Distribution::Uniform || lengths.fixed(rw).is_none()) {
-            let what = "each block once can be had only with `random_distribution = \"random\"` and one `bs`";
+            let what = "accessing each block once is only possible with `random_distribution = \"random\"` and one `bs`";
             return Err(self.fault("norandommap", what, "leave it out"));
         }
         let align_blocks = self.align_blocks(&lengths, rw, range_blocks)?;
         if once && align_blocks.is_some() {
-            let what = "each block once can be had only without `blockalign`";
+            let what = "accessing each block once is only possible without `blockalign`";
             return Err(self.fault("norandommap", what, "leave it out"));
         }
         if let Distribution::ZonedAbs(zones) = &distribution {
@@ -514,7 +514,7 @@ impl Draft<'_> {
             };
         };
         if issue != Issue::Closed {
-            let what = "an open loop does not pause: its I/Os come at their times";
+            let what = "an open loop does not pause: its I/Os have fixed due times";
             return Err(self.fault("thinktime", what, "leave it out, or choose a closed loop"));
         }
         within(&self.key("thinktime"), time, Picos(0), RUNTIME_MAX)?;

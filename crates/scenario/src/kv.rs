@@ -21,9 +21,9 @@ use byteway_workload::kv::{
 use byteway_workload::kv::{KEY_BYTES_MAX, KeyOrder};
 use byteway_workload::{JobPlan, JobSettings, Source};
 
-/// Key-value pairs of a bulk command, at most.
+/// Maximum number of key-value pairs in a bulk command.
 const BULK_PAIRS_MAX: u32 = 1 << 20;
-/// Key-value pairs of a job, at most.
+/// Maximum number of key-value pairs of a job.
 const KEYS_MAX: u64 = 1 << 40;
 
 /// A section being turned into a plan.
@@ -60,9 +60,9 @@ impl KvDraft<'_> {
         };
         let nsid = section.namespace.unwrap_or(*nsids.start());
         if nsids.is_empty() && engine == Engine::Drive {
-            let what = "`kv`: the drive has no pairs";
+            let what = "`kv`: the drive has no KV namespace";
             let cure = "set `personality = \"kv\"` in [drive], or `kv_capacity = \"1 GiB\"`; or `engine = \"leveldb\"` here, \
-                        for a tree on the host; or write `[[job]]`";
+                        for an LSM tree on the host; or write `[[job]]`";
             return Err(fault(self.path, what, cure).into());
         }
         if nsids.is_empty() {
@@ -90,7 +90,7 @@ impl KvDraft<'_> {
         if plan.engine == Engine::Drive && u64::from(plan.value_bytes_max()) > value_bytes_max {
             let key = if section.value.is_some() { "value" } else { "workload" };
             let what = format!(
-                "values of up to {} are longer than the drive takes",
+                "values of up to {} exceed the drive's maximum",
                 Bytes(plan.value_bytes_max().into())
             );
             let cure = format!(
@@ -135,7 +135,8 @@ impl KvDraft<'_> {
         }
         for (key, count) in [("iodepth", section.iodepth.unwrap_or(1)), ("numjobs", section.numjobs)] {
             if count > 1 {
-                let what = format!("{count} with `engine = \"leveldb\"`, which does one thing at a time");
+                let what =
+                    format!("{count} with `engine = \"leveldb\"`, which executes one operation at a time");
                 return Err(self.fault(key, what, "leave it out"));
             }
         }
@@ -151,7 +152,7 @@ impl KvDraft<'_> {
             (_, Some(_)) => "bulk_bytes",
         };
         if plan.engine != Engine::Drive {
-            return Err(self.fault(key, "a tree on the host gathers nothing", "leave it out"));
+            return Err(self.fault(key, "an LSM tree on the host does not batch stores", "leave it out"));
         }
         if !plan.only_stores() {
             let what = format!("`workload = \"{}\"` does more than store pairs", section.workload.name());
@@ -166,7 +167,7 @@ impl KvDraft<'_> {
         if bytes < pair || bytes > mdts {
             let what = format!("a command of {} is not possible", Bytes(bytes));
             let cure = format!(
-                "from {}, the longest pair with its header, to {}, `controller.mdts` in [drive.override]",
+                "from {}, the longest key-value pair with its header, to {}, `controller.mdts` in [drive.override]",
                 Bytes(pair),
                 Bytes(mdts)
             );

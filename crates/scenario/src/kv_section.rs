@@ -23,7 +23,7 @@ pub struct KvSection {
     /// Length of a key in bytes, 1 to 16. Default: 4 for BandSlim's and MixGraph's workloads, 8 for others.
     #[serde(default)]
     pub key_bytes: Option<u32>,
-    /// Order of the pairs' keys, where the workload does not determine it. Default: rising.
+    /// Order of the key-value pairs' keys, where the workload does not determine it. Default: rising.
     #[serde(default)]
     pub order: Option<Order>,
     /// Lengths of values, where the workload does not determine them.
@@ -56,13 +56,13 @@ pub struct KvSection {
     /// Outstanding operations of a worker, at most. Default: 1.
     #[serde(default)]
     pub iodepth: Option<u32>,
-    /// Bulk PUT: stores are batched in host memory, so many in each outstanding batch, and sent as one
-    /// command. Pairs that are acknowledged but not yet sent are lost if the host crashes. Default: each
+    /// Bulk PUT: stores are batched in host memory, this many per outstanding batch, and sent as one command.
+    /// Key-value pairs that are acknowledged but not yet sent are lost if the host crashes. Default: each
     /// store is a command.
     #[serde(default)]
     pub bulk_pairs: Option<u32>,
-    /// The same limit in bytes: payload of a command, with the pairs' headers. With `bulk_pairs`, the first
-    /// limit reached counts.
+    /// The same limit in bytes: payload of a command, with the key-value pairs' headers. With `bulk_pairs`,
+    /// the first limit reached counts.
     #[serde(default)]
     pub bulk_bytes: Option<Bytes>,
     /// Number of workers, each with a queue pair.
@@ -103,11 +103,11 @@ pub enum EngineName {
     Leveldb,
 }
 
-/// Order of the pairs' keys.
+/// Order of the key-value pairs' keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Ascending, like the pairs' numbers.
+    /// Ascending, like the numbers of the key-value pairs.
     Rising,
     /// Scattered over all possible keys.
     Scattered,

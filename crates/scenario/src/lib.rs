@@ -200,7 +200,7 @@ impl Scenario {
         Scenario::resolve(sources, tree, &stem, options)
     }
 
-    /// As [`Scenario::load`], for a text in place of the file `folder`/`name`.
+    /// Like [`Scenario::load`], for a text in place of the file `folder`/`name`.
     pub fn from_text(
         name: &str,
         folder: &Path,
@@ -276,7 +276,7 @@ impl Scenario {
         }
         if let Some(section) = &file.array {
             if target.is_some() {
-                let what = "`[array]`: an array is the host's, and these drives are a target's";
+                let what = "`[array]`: an array consists of the host's drives, and these are a target's";
                 return Err(placed(
                     &index,
                     fault("array", what, "leave `[array]`, or `[target]` and `[network]`, out"),
@@ -595,7 +595,7 @@ impl Scenario {
                 notes.extend(pairs.note().map(|note| format!("job {}: {note}", job.name)));
                 if pairs.engine != Engine::Drive {
                     notes.push(format!(
-                        "job {}: pairs are kept by a tree on the host (LevelDB's), whose processor time and file system cost \
+                        "job {}: key-value pairs are stored in an LSM tree on the host (LevelDB), whose processor time and file system cost \
                          nothing",
                         job.name
                     ));

@@ -11,7 +11,7 @@ use crate::profile::{HostProfile, KeyError, fault};
 pub struct HostPlan {
     /// Name of its profile, without the directory.
     pub profile_name: String,
-    /// Its constants, including overrides.
+    /// Profile of the host, including overrides.
     pub profile: HostProfile,
     /// Verification of the blocks read.
     pub verify: Verify,

@@ -1,4 +1,4 @@
-//! `[[query]]` of a scenario: from section to plan.
+//! Plans of `[[query]]` sections.
 
 use byteway_console::units::{Frequency, Picos, excerpt};
 use byteway_query::rest::{PushPolicy, TableFacts, WholeQuery};
@@ -11,13 +11,13 @@ use super::plan::{COUNT_MAX, HostPlan, RUNTIME_MAX, check_name};
 use super::query_section::{QueryForm, QuerySection};
 use crate::profile::{KeyError, fault, within};
 
-/// Clock of the host's processors, where a section doesn't say.
+/// Default frequency of the host's processors.
 const HOST_CLOCK: Frequency = Frequency(3_000_000_000);
 
-/// A section on its way to a plan.
+/// A section being turned into a plan.
 pub(super) struct QueryDraft<'a> {
     pub section: &'a QuerySection,
-    /// `query.0`.
+    /// Path of the section, such as `query.0`.
     pub path: &'a str,
     pub drive: &'a DrivePlan,
     pub host: &'a HostPlan,
@@ -32,7 +32,7 @@ impl QueryDraft<'_> {
         fault(self.key(key), format!("`{}`: {what}", self.key(key)), cure)
     }
 
-    /// The job's plan, of the phase 0.
+    /// Plan of the job, in phase 0.
     pub(super) fn plan(&self, name: &str) -> Result<JobPlan, KeyError> {
         let section = self.section;
         let name = section.name.clone().unwrap_or_else(|| name.to_owned());
@@ -81,37 +81,38 @@ impl QueryDraft<'_> {
         Ok(JobPlan { settings, source: Source::Queries(Box::new(plan)) })
     }
 
-    /// A command carries so much.
+    /// Checks that every query fits into one command.
     fn check_length(&self, plan: &QueryPlan) -> Result<(), KeyError> {
         let (bytes, most) = (u64::from(plan.task_bytes_max()), self.drive.profile.controller.mdts.0);
         if bytes <= most {
             return Ok(());
         }
         let key = if self.section.sql.is_some() { "sql" } else { "segment" };
-        let what = format!("a query of {bytes} B is longer than the drive takes");
+        let what = format!("a query of {bytes} B exceeds the drive's maximum data transfer size");
         Err(self.fault(key, what, format!("at most {most} B: `controller.mdts` in [drive.override]")))
     }
 
-    /// A query that the drive executes takes a cursor until its result is fetched.
+    /// Checks the number of cursors: a query that the drive executes occupies one until its result is
+    /// fetched.
     fn check_cursors(&self, outstanding: u64) -> Result<(), KeyError> {
         let cursors = u64::from(self.drive.profile.csd.cursors);
         let is_of_drive = matches!(self.section.execute, QueryPlace::Drive | QueryPlace::Adaptive);
         if !is_of_drive || outstanding <= cursors {
             return Ok(());
         }
-        let what = format!("{outstanding} queries at once take as many cursors, and the drive has {cursors}");
+        let what = format!("{outstanding} queries at once need one cursor each, and the drive has {cursors}");
         let cure =
             format!("lower `iodepth` or `numjobs`, or set `csd.cursors = {outstanding}` in [drive.override]");
         Err(self.fault("iodepth", what, cure))
     }
 
-    /// What is sent, in turn.
+    /// Tasks of the section, in the order in which the job cycles through them.
     fn tasks(&self, nsid: u32) -> Result<Vec<QueryTask>, KeyError> {
         let (key, texts, written) = match (&self.section.sql, &self.section.segment) {
             (Some(texts), None) => ("sql", texts, Form::Sql),
             (None, Some(texts)) => ("segment", texts, Form::Segment),
             _ => {
-                let what = format!("`{}`: one of `sql` and `segment` says what is asked", self.path);
+                let what = format!("`{}`: one of `sql` and `segment` is required", self.path);
                 let cure = "give `sql = \"SELECT COUNT(*) FROM particles WHERE energy > 1.3\"`, or `segment`";
                 return Err(fault(self.path, what, cure));
             }
@@ -130,11 +131,11 @@ impl QueryDraft<'_> {
         let is_check = self.section.execute == QueryPlace::Check;
         let task = match Task::parse(written, text.as_bytes()) {
             Ok(task) => task,
-            // Whether a drive does what is asked is what a check asks.
+            // A check asks the drive whether it supports the query, so it is sent as written.
             Err(QueryError::Refused(_)) if is_check && self.is_as_written(written) => {
                 return Ok(QueryTask { task: Err((written, text.as_bytes().to_vec())) });
             }
-            // What the drive does not do is split between it and the host.
+            // A query that the drive supports only in part is split between drive and host.
             Err(QueryError::Refused(_)) if !is_check => return self.split(key, text, written, nsid),
             Err(error) => return Err(self.wrong(key, &error)),
         };
@@ -143,7 +144,7 @@ impl QueryDraft<'_> {
         match bound {
             Err(QueryError::Refused(_)) if is_check => {}
             Err(QueryError::Refused(_)) => return self.split(key, text, written, nsid),
-            // An alias in WHERE or HAVING is a column that there is not, as far as a task goes.
+            // A task does not know aliases in WHERE or HAVING: they appear as unknown columns.
             Err(error @ (QueryError::UnknownColumn { .. } | QueryError::Misplaced { .. }))
                 if !is_check && written == Form::Sql =>
             {
@@ -186,12 +187,12 @@ impl QueryDraft<'_> {
         Err(self.fault(key, what, cure))
     }
 
-    /// A query of which the drive does a part: whether the host does the rest is known before anything runs.
+    /// Checks before the run that the host supports the rest of a query that the drive executes in part.
     fn split(&self, key: &str, text: &str, written: Form, nsid: u32) -> Result<QueryTask, KeyError> {
         let form = match (written, self.section.form) {
             (Form::Sql, None | Some(QueryForm::Sql)) => Form::Sql,
             (Form::Sql, Some(QueryForm::Compact)) => Form::Compact,
-            _ => return Err(self.fault(key, "a segment says which rows, and no more", "give `sql` instead")),
+            _ => return Err(self.fault(key, "a segment only selects rows", "give `sql` instead")),
         };
         let whole = WholeQuery::parse(text).map_err(|error| self.wrong(key, &error))?;
         let mut facts = Vec::new();
@@ -212,12 +213,12 @@ impl QueryDraft<'_> {
         }
     }
 
-    /// A whole query as table and predicate, if it asks for nothing else.
+    /// A query as table and predicate, if it consists of nothing else.
     fn segment(&self, key: &str, task: &Task) -> Result<Task, KeyError> {
         let statement = task.statement();
         let plain = Statement { filter: statement.filter.clone(), ..Statement::all(task.table()) };
         if *statement != plain {
-            let what = "a segment says which rows, and gets all of their columns";
+            let what = "a segment selects rows, and returns all of their columns";
             let cure = "leave `form` out, or give a `segment` instead of `sql`";
             return Err(self.fault(key, what, cure));
         }
@@ -229,15 +230,15 @@ impl QueryDraft<'_> {
         let cure = match error {
             QueryError::UnknownColumn { .. } => "name one of these",
             QueryError::Refused(_) => {
-                "ask for something that a drive does (`byteway csd --help` lists it); `execute = \"check\"` sends it all the same"
+                "rewrite the query (`byteway csd --help` lists what a drive supports); `execute = \"check\"` sends it as it is"
             }
             QueryError::Unsupported { .. } => {
-                "ask otherwise: docs/queries.md lists what drive and host do; `execute = \"check\"` sends it all the same"
+                "rewrite the query: docs/queries.md lists what drive and host support; `execute = \"check\"` sends it as it is"
             }
             QueryError::Syntax(_) => {
                 "write one SELECT, or with `segment` a table's name and a predicate: docs/queries.md has examples"
             }
-            _ => "ask otherwise: `byteway csd --help` says what a drive does",
+            _ => "rewrite the query: `byteway csd --help` lists what a drive supports",
         };
         self.fault(key, error, cure)
     }

@@ -1,4 +1,4 @@
-//! `[[query]]` and `[[drive.table]]` of a scenario as they are written.
+//! The sections `[[query]]` and `[[drive.table]]` of a scenario.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,77 +11,80 @@ use super::drive_names::DriveNames;
 use byteway_console::units::{Frequency, Picos};
 use byteway_workload::query::{Generator, QueryPlace};
 
-/// `[[drive.table]]`: a table that a drive with `personality = "tables"` holds when the jobs begin.
+/// `[[drive.table]]`: a table that a drive with `personality = "tables"` holds before the jobs begin.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableSection {
-    /// Its name, as queries have it.
+    /// Name of the table in queries.
     pub name: String,
-    /// A Parquet file with its rows, from the folder of the scenario.
+    /// Parquet file with the rows, relative to the folder of the scenario.
     #[serde(default)]
     pub file: Option<String>,
-    /// Instead of a file: a generator. What it draws follows from the seed and the table's name; TPC-H's are as TPC-H says.
+    /// Instead of a file: a generator. Its rows depend on the seed and the table's name; those of TPC-H are
+    /// fixed.
     #[serde(default)]
     pub generate: Option<Generator>,
-    /// With `generate`: rows, 1 to 1,000,000,000.
+    /// With `generate`: number of rows, 1 to 1,000,000,000.
     #[serde(default)]
     pub rows: Option<u64>,
-    /// Of a table of TPC-H: its scale, 0.001 to 100, instead of `rows`. At 1, `tpch-lineitem` has about 6 million rows. Tables of one
-    /// scale have the keys of each other.
+    /// With a TPC-H generator, instead of `rows`: scale, 0.001 to 100. At 1, `tpch-lineitem` has about 6
+    /// million rows. Tables of the same scale have matching keys.
     #[serde(default)]
     pub scale: Option<f64>,
-    /// The namespace that holds it, from 1; left out, the first.
+    /// Namespace that holds the table, from 1. Default: the first one with tables.
     #[serde(default)]
     pub namespace: Option<u32>,
 }
 
-/// `[[query]]`. Keys that `[[job]]` has too mean the same.
+/// `[[query]]`. Keys that also exist in `[[job]]` have the same meaning.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuerySection {
-    /// Unique in the scenario; left out, `query0`, `query1` and so on.
+    /// Unique name in the scenario. Default: `query0`, `query1` and so on.
     #[serde(default)]
     pub name: Option<String>,
-    /// A query as SQL, or a list of queries that are asked in turn.
+    /// A query as SQL, or a list of queries that the job cycles through.
     #[serde(default)]
     pub sql: Option<QueryTexts>,
-    /// Instead of `sql`, a table's name and a predicate, as in "particles energy > 1.3": all columns of the rows for which it holds.
+    /// Instead of `sql`: a table's name and a predicate, as in "particles energy > 1.3". Returns all columns
+    /// of the matching rows.
     #[serde(default)]
     pub segment: Option<QueryTexts>,
-    /// How it is said to the drive; left out, as it is written here.
+    /// Form in which the query is sent to the drive. Default: as written here.
     #[serde(default)]
     pub form: Option<QueryForm>,
-    /// Who executes it.
+    /// Where the query is executed.
     #[serde(default)]
     pub execute: QueryPlace,
-    /// Clock of the host's processors, of which what it executes takes as many cycles as of the drive's; left out, 3 GHz.
+    /// Frequency of the host's processors. Work on the host takes as many cycles as on the drive's cores.
+    /// Default: 3 GHz.
     #[serde(default)]
     pub host_clock: Option<Frequency>,
-    /// Queries of a worker that may be outstanding; left out, 1.
+    /// Maximum number of outstanding queries of a worker. Default: 1.
     #[serde(default)]
     pub iodepth: Option<u32>,
-    /// Workers, each with a queue pair of its own.
+    /// Number of workers, each with its own queue pair.
     #[serde(default = "one", alias = "workers")]
     pub numjobs: u32,
-    /// The drive, or drives, as in a `[[job]]`.
+    /// The drive or drives, as in a `[[job]]`.
     #[serde(default)]
     pub drive: Option<DriveNames>,
-    /// Namespace, from 1; left out, the first that holds tables.
+    /// Namespace, from 1. Default: the first one with tables.
     #[serde(default)]
     pub namespace: Option<u32>,
-    /// Queries of the job, over all workers.
+    /// Number of queries of the job, over all workers.
     #[serde(default)]
     pub count: Option<u64>,
-    /// Virtual time of the job, after its `ramp_time`.
+    /// Virtual duration of the job, after its `ramp_time`.
     #[serde(default)]
     pub runtime: Option<Picos>,
-    /// Time at the beginning of the job that is left out of its figures.
+    /// Time at the beginning of the job that its figures exclude.
     #[serde(default)]
     pub ramp_time: Option<Picos>,
-    /// How long the job waits before it begins.
+    /// Delay before the job begins.
     #[serde(default)]
     pub startdelay: Option<Picos>,
-    /// Whether the job begins only when all jobs before it have ended; those after it begin with it.
+    /// Whether the job begins only after all earlier jobs have ended; later jobs begin with it.
     #[serde(default)]
     pub stonewall: bool,
 }
@@ -90,24 +93,24 @@ fn one() -> u32 {
     1
 }
 
-/// How a query is said to the drive.
+/// Form in which a query is sent to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QueryForm {
-    /// As SQL.
+    /// SQL.
     Sql,
-    /// As a table's name and a predicate.
+    /// A table's name and a predicate.
     Segment,
-    /// In binary, with columns by their numbers.
+    /// Binary, with columns by index.
     Compact,
 }
 
-/// One text, or several.
+/// One query text, or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryTexts {
-    /// The texts: at least one, or a scenario is refused.
+    /// The texts. An empty list is refused.
     pub texts: Vec<String>,
-    /// They are written as a list.
+    /// Whether they are written as a list.
     pub is_list: bool,
 }
 

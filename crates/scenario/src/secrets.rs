@@ -47,7 +47,7 @@ pub fn load_secrets(path: &Path) -> Result<Credentials, InputError> {
 /// Reads a file with one secret.
 ///
 /// # Errors
-/// As for [`load_secrets`].
+/// Same as [`load_secrets`].
 pub fn load_secret(path: &Path) -> Result<Secret, InputError> {
     let text = read_private(path)?;
     text.parse().map_err(|error| InputError::new(format!("`{}`: {error}", path.display()), SECRET_CURE))

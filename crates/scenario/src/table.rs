@@ -43,7 +43,7 @@ pub(super) fn tables(
             (Some(file), None) => {
                 for (of, is_there) in [("rows", section.rows.is_some()), ("scale", section.scale.is_some())] {
                     if is_there {
-                        let what = format!("`{}`: a file has the rows that it has", key(of));
+                        let what = format!("`{}`: a file determines the number of rows", key(of));
                         return Err(fault(key(of), what, "leave it out").into());
                     }
                 }
@@ -52,7 +52,7 @@ pub(super) fn tables(
             (None, Some(generator)) => RowSource::Drawn(generator, amount(section, generator, &key)?),
             _ => {
                 let at = format!("{path}.table.{number}");
-                let what = format!("`{at}`: its rows are of a file or of a generator");
+                let what = format!("`{at}`: its rows must come from a file or a generator");
                 let cure = "give one of `file = \"rows.parquet\"` and `generate = \"vpic\"` with `rows`";
                 return Err(fault(at, what, cure).into());
             }
@@ -77,7 +77,7 @@ fn amount(
         (None, Some(scale)) => match generator.scales() {
             Some(scales) if scales.contains(&scale) => Ok(Amount::Scale(scale)),
             Some(scales) => {
-                let what = format!("`{}` = {scale} is no scale of this", key("scale"));
+                let what = format!("`{}` = {scale} is out of range", key("scale"));
                 Err(fault(key("scale"), what, format!("choose {} to {}", scales.start(), scales.end())))
             }
             None => {
@@ -86,17 +86,17 @@ fn amount(
             }
         },
         (Some(_), Some(_)) => {
-            let what = format!("`{}`: `rows` says how many there are", key("scale"));
+            let what = format!("`{}` and `rows` exclude each other", key("scale"));
             Err(fault(key("scale"), what, "leave one of the two out"))
         }
         (None, None) => {
-            let what = format!("`{}` is not said", key("rows"));
+            let what = format!("`{}` is missing", key("rows"));
             Err(fault(key("generate"), what, "add `rows = 100000`"))
         }
     }
 }
 
-/// What a reader of results should know of a drive's tables.
+/// Notes for the results on the origin of a drive's tables.
 pub(super) fn notes(tables: &[TableRows]) -> Vec<String> {
     let note = |table: &TableRows| match &table.source {
         RowSource::File(path) => {

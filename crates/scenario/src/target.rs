@@ -21,19 +21,20 @@ pub struct TargetPlan {
     pub network: NetworkProfile,
     /// Name of its host profile, without the directory.
     pub profile_name: String,
-    /// Its processors, and the cost of its driver for the drives.
+    /// Processors of the target, and the cost of its driver for the drives.
     pub profile: HostProfile,
     /// The path of commands to the drive.
     pub path: TargetPath,
     /// The I/O scheduler.
     pub scheduler: BlockScheduler,
-    /// Commands of remote hosts at a drive at once.
+    /// Maximum number of commands of remote hosts in flight at a drive.
     pub remote_outstanding: u32,
-    /// Commands of local jobs per queue pair of a drive; `None`: as many as they may have outstanding.
+    /// Maximum number of commands of local jobs per queue pair of a drive; `None`: the number that they may
+    /// have outstanding.
     pub local_outstanding: Option<u16>,
 }
 
-/// Queue pairs of a host at a target's controller, at most.
+/// Maximum number of queue pairs of a host at a target's controller.
 const QUEUES_MAX: u32 = 63;
 
 /// Limit of `remote_outstanding`.
@@ -71,12 +72,12 @@ pub(crate) fn load<'t>(
         profile::load(sources, &HOSTS, &section.profile, at, target_over, "host profile")?;
     host.check().map_err(|fault| placed(sources, &own, fault))?;
     if section.path == TargetPath::Bypass && section.scheduler != BlockScheduler::None {
-        let what = "`target.scheduler`: past the block layer there is none";
+        let what = "`target.scheduler`: the path past the block layer has no scheduler";
         let fault = fault("target.scheduler", what, "leave it out, or set `path = \"block\"`");
         return Err(placed(sources, index, fault));
     }
     if section.path == TargetPath::Block && section.local_outstanding.is_some() {
-        let what = "`target.local_outstanding`: through the block layer all have the same tags";
+        let what = "`target.local_outstanding`: through the block layer all commands share its tags";
         let cure = "set `override.block.tags` of [network], or `path = \"bypass\"`";
         return Err(placed(sources, index, fault("target.local_outstanding", what, cure)));
     }
@@ -129,14 +130,14 @@ impl TargetPlan {
             };
             if let Some(key) = key {
                 let key = format!("{path}.{key}");
-                let what = format!(
-                    "`{key}`: over a network, and through a block layer, a drive is asked for blocks"
-                );
-                let cure = "leave it out, choose path = \"bypass\" for pairs, or leave [target] out";
+                let what =
+                    format!("`{key}`: over a network, and through a block layer, only blocks are accessible");
+                let cure =
+                    "leave it out, choose path = \"bypass\" for key-value pairs, or leave [target] out";
                 return Err(fault(key, what, cure));
             }
             if !transfer.rules.method.is_pointer() && transfer.rules.method != Method::Inline {
-                let what = "`transfer.method`: over a network a payload goes in its command's capsule, or is pointed at";
+                let what = "`transfer.method`: over a network a payload is in its command's capsule, or behind a data pointer";
                 let cure = "choose inline (by the capsule, and inline to the target's drive), prp or sgl";
                 return Err(fault("transfer.method", what, cure));
             }

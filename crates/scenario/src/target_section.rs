@@ -36,7 +36,8 @@ pub struct TargetSection {
     /// I/O scheduler of the block layer.
     #[serde(default)]
     pub scheduler: BlockScheduler,
-    /// Commands of remote hosts at a drive at once, 1 to 1023; others wait at the target. Default: 1023.
+    /// Maximum number of commands of remote hosts in flight at a drive, 1 to 1023; others wait at the target.
+    /// Default: 1023.
     #[serde(default)]
     pub remote_outstanding: Option<u32>,
     /// With `path = "bypass"`: commands of local jobs per queue pair of a drive, 1 to 1024. Default: as many
@@ -69,7 +70,7 @@ pub enum TargetPath {
 }
 
 impl TargetPath {
-    /// Its name in a scenario.
+    /// Name in a scenario.
     pub fn name(self) -> &'static str {
         match self {
             TargetPath::Block => "block",
@@ -85,6 +86,6 @@ pub enum BlockScheduler {
     /// None: requests are dispatched in order of arrival.
     #[default]
     None,
-    /// By address, reads first.
+    /// Sorted by address, reads first.
     MqDeadline,
 }

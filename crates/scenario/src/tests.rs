@@ -407,7 +407,7 @@ fn a_wrong_device_file_is_refused_with_place_and_cure() {
     }
     for rest in ["5 us", "2 s"] {
         let text = format!("{DRIVE}[serve]\nrest = \"{rest}\"\n");
-        refused(&text, &[], "d.toml:4:8", "`serve.rest` is", "200 us");
+        refused(&text, &[], "d.toml:4:8", "`serve.rest` =", "200 us");
     }
     let queues = ["drive.override.controller.max_io_queues=600"];
     refused(DRIVE, &queues, "", "`serve.shadow_doorbells`", "to at most 511");

@@ -51,12 +51,12 @@ pub struct TransferSection {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LineOrdering {
-    /// It flushes each line.
+    /// The host flushes each line.
     #[default]
     Flush,
-    /// It uses non-temporal stores, and reads the last line back.
+    /// The host uses non-temporal stores, and reads the last line back.
     ReadBack,
-    /// It uses non-temporal stores; the command contains a checksum for which the drive waits.
+    /// The host uses non-temporal stores; the command contains a checksum for which the drive waits.
     Checksum,
 }
 
@@ -75,7 +75,7 @@ pub enum Pointer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// By an SGL descriptor in place of the data pointer, like in-capsule data on a fabric.
+    /// An SGL descriptor in place of the data pointer, like in-capsule data on a fabric.
     #[default]
     Sgl,
     /// As in ByteExpress: the data pointer keeps its PRPs, and CDW3 contains the length.
@@ -86,12 +86,12 @@ pub enum Encoding {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ResultTransfer {
-    /// By the data pointer, with exact length.
+    /// The data pointer, with exact length.
     #[default]
     Pointer,
     /// Inline behind the completion, if short enough.
     Inline,
-    /// By the data pointer, in whole DMA units.
+    /// The data pointer, in whole DMA units.
     Rounded,
 }
 
@@ -111,7 +111,7 @@ pub struct TransferPlan {
     /// Rules for payloads to the drive. The threshold is alpha x tau, rounded up, so that exactly the lengths
     /// below the product are below it.
     pub rules: Rules,
-    /// How results return.
+    /// Transfer of results.
     pub results: Results,
 }
 
@@ -195,8 +195,7 @@ impl TransferSection {
         }
         match method.entry().of {
             Of::Pairs if drive.pairs_nsids().is_empty() => {
-                let what =
-                    format!("`{key}` = {name}: only pairs of keys and values are stored without a command");
+                let what = format!("`{key}` = {name}: only key-value pairs are stored without a command");
                 return Err(fault(key, what, "set `drive.personality = \"kv\"`, or choose another method"));
             }
             Of::Payloads if !drive.personality.has_payloads() => {

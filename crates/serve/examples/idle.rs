@@ -16,7 +16,7 @@ use rustix::net::sockopt::socket_peercred;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long the drive is left idle.
+/// Time for which the drive is left idle.
 const ALONE: Duration = Duration::from_secs(5);
 /// Number of reads, and the rest before each: longer than the drive stays alert.
 const READS: u64 = 500;

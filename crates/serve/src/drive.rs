@@ -29,7 +29,7 @@ use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// What to serve, and how.
+/// Configuration of a served drive.
 #[derive(Clone)]
 pub struct Setup {
     /// Name of the drive in messages.
@@ -40,22 +40,22 @@ pub struct Setup {
     pub link: PcieConfig,
     /// Whether modelled time passes.
     pub timing: Timing,
-    /// How hosts reach it: at least one entry. Each entry has its own port and controller, so there are two
-    /// at most.
+    /// Access for hosts: at least one entry. Each entry has its own port and controller, so there are at most
+    /// two.
     pub access: Vec<Access>,
     /// The directory that holds the drive's data. `None`: the data is kept in memory and lost when the drive
     /// ends.
     pub data: Option<PathBuf>,
 }
 
-/// How hosts reach a served drive.
+/// Access of hosts to a served drive.
 #[derive(Clone)]
 pub enum Access {
     /// A single host at a time, as a PCI function.
     VfioUser {
         /// Path of the socket.
         socket: PathBuf,
-        /// How doorbells come.
+        /// How doorbell writes arrive.
         doorbells: Doorbells,
         /// Interval between two polls of mapped doorbells while the host is idle.
         rest: Delay,
@@ -83,7 +83,7 @@ impl Access {
     }
 }
 
-/// How a drive with a data directory started.
+/// State in which a drive with a data directory started.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// Name of the drive.
@@ -137,7 +137,7 @@ pub struct Report {
     pub faults: u64,
     /// Interrupt messages that could not be delivered.
     pub interrupts_lost: u64,
-    /// How closely the runner kept to modelled time; `None` with `Timing::None`.
+    /// Lateness of the runner relative to modelled time; `None` with `Timing::None`.
     pub pace: Option<Lateness>,
 }
 
@@ -149,7 +149,7 @@ pub enum ServeError {
     Drive {
         /// Name of the drive.
         name: String,
-        /// What is invalid.
+        /// The invalid value.
         source: ConfigError,
     },
     /// The socket cannot be created.
@@ -175,7 +175,7 @@ pub enum ServeError {
         name: String,
         /// Path of the data directory.
         path: PathBuf,
-        /// What does not match.
+        /// The mismatch.
         source: ConfigError,
     },
     /// The contents of the data directory cannot be recovered.
@@ -189,7 +189,7 @@ pub enum ServeError {
         name: String,
         /// Path of the data directory.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
     /// The files of the data directory failed during operation.

@@ -21,7 +21,7 @@ use byteway_wire::nvme::register::{ASQ, CSTS, Csts};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// How long the poller stays active after the last doorbell write, or while a command is in flight.
+/// Time for which the poller stays active after the last doorbell write, or while a command is in flight.
 const ALERT: Delay = Delay::from_us(200);
 /// Polls before a rest, at least: the clock also advances while the system runs other threads.
 const LOOKS_MIN: u32 = 64;
@@ -83,7 +83,7 @@ impl DoorbellPoller {
         front
     }
 
-    /// Replaces the page. A host that has gone may still store to the previous one.
+    /// Replaces the page. A host that has detached may still store to the previous one.
     pub fn replace_page(&self, page: Memory) {
         self.page.replace(Some(page));
         self.seen.borrow_mut().fill(0);

@@ -115,7 +115,7 @@ pub struct Function {
     config: ConfigSpace,
     /// MSI-X table and pending bit array.
     table: RefCell<Vec<u8>>,
-    /// When the last store to the payload buffer arrives.
+    /// Instant at which the last store to the payload buffer arrives.
     stored: Cell<Time>,
 }
 
@@ -236,7 +236,7 @@ impl Function {
     /// a reset, and waits for it, before it answers.
     ///
     /// # Errors
-    /// As for [`Function::read`]; or a write that starts behind the doorbells is neither within the table nor
+    /// Same as [`Function::read`]; or a write that starts behind the doorbells is neither within the table nor
     /// within the buffer.
     pub fn write(&self, index: u32, offset: u64, from: &[u8]) -> Result<Effect, AccessError> {
         self.check(index, offset, from.len())?;
@@ -315,8 +315,8 @@ impl Function {
         self.controller.reset().await;
     }
 
-    /// Cleans up after a host that has gone: resets the function, unmaps its memory, drops its eventfds, and
-    /// creates new doorbells for the next host, because the process that has gone may keep its mapping.
+    /// Cleans up after a host has detached: resets the function, unmaps its memory, drops its eventfds, and
+    /// creates new doorbells for the next host, because the detached process may keep its mapping.
     pub async fn detach(&self) {
         self.reset().await;
         self.memory().unmap_all();

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use tracing::{debug, info, warn};
 
-/// Open connections; further ones are closed at once.
+/// Maximum number of open connections; further ones are closed immediately.
 const CONNECTIONS_MAX: usize = 1024;
 /// Time limit for a host to connect its queue, from when it opened the connection.
 const CONNECT_LIMIT: Delay = Delay::from_s(10);
@@ -68,7 +68,7 @@ const READS_MAX: u32 = 8;
 /// Error of [`Server::bind`].
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Another socket listens at the address.
+    /// The address is in use by another socket.
     #[error("{address} is in use: stop what listens there, or choose another port")]
     InUse {
         /// The address.
@@ -192,7 +192,7 @@ pub fn ports(servers: &[Server]) -> Vec<Port> {
 /// complete, and all connections are closed. Returns the number of controllers that hosts created.
 ///
 /// # Errors
-/// The system has no file descriptor left.
+/// No file descriptors are left.
 pub async fn run(
     clock: &Clock,
     target: &Rc<Target>,
@@ -276,7 +276,7 @@ struct Serving {
     target: Rc<Target>,
     sessions: RefCell<Vec<Weak<Session>>>,
     connections: Cell<usize>,
-    /// Commands in execution, including those of connections that are gone.
+    /// Commands in execution, including those of closed connections.
     commands: Cell<usize>,
     controllers: Cell<u64>,
     /// Set when no further command may start; `changed` is notified as commands end.
@@ -420,9 +420,9 @@ enum CloseReason {
     Unproven,
     #[error("it has not sent the whole of a PDU within {} s", PDU_LIMIT.0 / Delay::from_s(1).0)]
     Stalled,
-    #[error("it has not taken what was sent to it within {} s", DEAF_LIMIT.0 / Delay::from_s(1).0)]
+    #[error("it has not read the data sent to it within {} s", DEAF_LIMIT.0 / Delay::from_s(1).0)]
     Deaf,
-    #[error("it has not sent data that it was asked for within {} s", DATA_LIMIT.0 / Delay::from_s(1).0)]
+    #[error("it has not sent requested data within {} s", DATA_LIMIT.0 / Delay::from_s(1).0)]
     Owing,
     #[error(transparent)]
     Stream(#[from] StreamError),
@@ -461,7 +461,7 @@ struct Session {
     works: Channel<Option<CapsuleCommand>>,
     /// Idle workers that no queued command has claimed.
     idle: Cell<usize>,
-    /// Notified when bytes are pending, or when the connection is gone.
+    /// Notified when bytes are pending, or when the connection is closed.
     unsent: Notify,
     /// Notified when the host has received some bytes, or will receive no more.
     taken: Notify,
@@ -771,7 +771,7 @@ impl Session {
     }
 }
 
-/// Sends accumulated bytes until the connection is gone.
+/// Sends accumulated bytes until the connection is closed.
 async fn write(session: Rc<Session>) {
     let serving = session.serving.clone();
     let clock = &serving.clock;

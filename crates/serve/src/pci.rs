@@ -71,10 +71,10 @@ impl Identity {
     }
 }
 
-/// What a write requires beyond changing bits.
+/// Action that a write requires in addition to changing bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// No further action.
     None,
     /// A function-level reset. The configuration space itself is already reset: see [`ConfigSpace::reset`].
     Reset,

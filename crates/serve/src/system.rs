@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 /// Input of the thread: the computation, and where to send and announce its result.
 type Work = (Exponentiation, mpsc::Sender<Zeroizing<Vec<u8>>>, OwnedFd);
-/// Where the result arrives, and the descriptor that is then readable.
+/// Channel of the result, and the descriptor that becomes readable when it has arrived.
 type Pending = (mpsc::Receiver<Zeroizing<Vec<u8>>>, Rc<OwnedFd>);
 
 /// The system services of one served drive. The thread starts with the first exponentiation and ends when

@@ -197,7 +197,8 @@ impl Life {
         }
     }
 
-    /// Checks the outcome of a change that has ended. `may_refuse` selects the refusals that are not errors of the drive.
+    /// Checks the outcome of a change that has ended. `may_refuse` selects the refusals that are not errors
+    /// of the drive.
     async fn settled(
         &self,
         driver: &Driver,
@@ -225,14 +226,16 @@ impl Life {
         Err(Failure::new(Kind::Error, format!("{what}: {status}")))
     }
 
-    /// After a restart the host does not know how far a format had proceeded: it repeats the format and waits for it.
+    /// Repeats a format after a restart, because the host does not know how far it had proceeded, and waits
+    /// for it.
     pub(super) async fn format_again(&self, driver: &Driver) -> Result<(), Failure> {
         let Some(Pending::Format { nsid, lbaf }) = self.run.pending.get() else { return Ok(()) };
         let sqe = FormatNvm { lbaf, ..FormatNvm::default() }.sqe(0, nsid);
         self.admin(driver, sqe, &[]).await.map(drop)
     }
 
-    /// After power-on: waits for operations in progress, and checks the outcome of those that were outstanding.
+    /// After power-on, waits for operations in progress, and checks the outcome of those that were
+    /// outstanding.
     pub(super) async fn check_outcomes(&self, driver: &Driver) -> Result<(), Failure> {
         if self.run.plan.ops.contains(&Op::Sanitize) {
             self.wait_for_sanitize(driver).await?;

@@ -153,7 +153,7 @@ impl Boxed {
         Boxed { jbof: jbof.clone(), spec: spec.clone(), drive, session: Cell::default() }
     }
 
-    /// Adds what the drive has lent and its host redirected.
+    /// Adds the loans of the drive and the redirected commands of its host.
     pub(super) fn count(&self, tally: &mut Tally) {
         tally.loans += self.jbof.figures(self.drive).lent;
         let dram = self.jbof.dram_figures(self.drive);

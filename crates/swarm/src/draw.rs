@@ -534,7 +534,7 @@ fn pick<T: Copy>(random: &mut Stream, of: &[T]) -> T {
     of[random.below(of.len() as u64) as usize]
 }
 
-/// From 1 to about `2^bits`, with a uniform distribution of the logarithm.
+/// Draws a number from 1 to about `2^bits`, with a uniform distribution of the logarithm.
 fn magnitude(random: &mut Stream, bits: u64) -> u64 {
     let top = 1 << random.below(bits + 1);
     top + random.below(top)

@@ -197,10 +197,10 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
 /// Size of an entry in a node of the extent tree, in bytes.
 const EXTENT_BYTES: u32 = 24;
 
-/// Timeout of an iterator whose host is gone.
+/// Timeout of an abandoned iterator.
 pub(super) const ITERATOR_TIMEOUT: Delay = Delay::from_ms(100);
 
-/// Timeout of a cursor or an upload whose host is gone.
+/// Timeout of an abandoned cursor or upload.
 pub(super) const CURSOR_TIMEOUT: Delay = Delay::from_ms(100);
 
 /// Limits of the drive's programs: the slots and fuel that the oracle assumes.

@@ -15,7 +15,7 @@ const TUNING: Tuning = Tuning { image_units: 300, journal_bytes: 4000 };
 
 /// A drive's media without power.
 pub(super) enum Kept {
-    /// The drive's own, or those of its endpoints.
+    /// Medium of the drive, or media of its endpoints.
     Memory(Vec<Medium>),
     /// Media in files.
     Files(SimulatedFiles),

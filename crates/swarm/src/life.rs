@@ -303,7 +303,7 @@ impl Life {
         finished
     }
 
-    /// After all operations: flushes, which makes the state durable and known.
+    /// Flushes after all operations, which makes the state durable and known.
     async fn finish(&self, driver: &Driver, queue: &QueuePair) -> Result<(), Failure> {
         if self.stopping.get() {
             return Ok(());

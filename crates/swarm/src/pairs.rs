@@ -57,8 +57,8 @@ fn is_answer(status: Status) -> bool {
     status.is(Status::KEY_EXISTS) || status.is(Status::KEY_DOES_NOT_EXIST)
 }
 
-/// Iterates over some pairs and closes the iterator. The drive may have closed it first, by its timeout, if the next command waited too
-/// long for a free slot in the queue.
+/// Iterates over some key-value pairs and closes the iterator. The drive may have closed it first, by its
+/// timeout, if the next command waited too long for a free slot in the queue.
 async fn scan(client: &KvClient, buffer: &mut IoBuffer, first: Key) -> Result<(), KvIoError> {
     let clock = client.queue().port().clock();
     let may_be_gone = |error: &KvIoError, used: Time| {
@@ -119,7 +119,8 @@ impl Life {
         Ok(())
     }
 
-    /// Deletes all pairs, after which the longest value must fit, no matter how full the store was and what happened.
+    /// Deletes all key-value pairs, after which the longest value must fit, no matter how full the store was
+    /// and what happened.
     pub(super) async fn empty_pairs(&self, client: &KvClient, buffer: &mut IoBuffer) -> Result<(), Failure> {
         self.clock.timer(ITERATOR_TIMEOUT + ITERATOR_TIMEOUT).await; // iterators without a host have expired
         let bytes = self.run.plan.drive.kv.value_bytes_max;

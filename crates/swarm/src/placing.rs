@@ -20,7 +20,7 @@ struct Parts {
     place: usize,
     /// Endpoints, or members by number.
     drives: Vec<(usize, Rc<Drive>)>,
-    /// What to attach.
+    /// The composed drive to attach.
     whole: Option<Whole>,
 }
 

@@ -79,7 +79,7 @@ impl Plan {
     /// Parses TOML.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the first invalid value.
     pub fn from_toml(text: &str) -> Result<Plan, String> {
         let plan: Plan = toml::from_str(text).map_err(|error| error.to_string())?;
         plan.check().map(|()| plan).map_err(str::to_owned)
@@ -212,7 +212,7 @@ impl Plan {
         self.ops.iter().filter_map(Op::key).max().map_or(0, |key| key.saturating_add(1))
     }
 
-    /// As TOML.
+    /// Formats the plan as TOML.
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).expect("a plan has only keys that TOML supports")
     }

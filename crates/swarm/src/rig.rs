@@ -161,7 +161,7 @@ struct Powered {
     life: Rc<Life>,
 }
 
-/// What a powered drive does not hold itself.
+/// State of a powered drive that is kept outside the drive.
 enum Rest {
     Nothing,
     Files(SimulatedFiles),

@@ -31,7 +31,7 @@ pub(super) struct Run {
     pub(super) programs: Option<ProgramsOracle>,
     pub(super) tally: Cell<Tally>,
     pub(super) failure: RefCell<Option<Failure>>,
-    /// For each fault, whether it has happened or is about to.
+    /// Per fault, whether it has happened or is about to.
     pub(super) struck: RefCell<Vec<bool>>,
     /// The pending change of namespaces, if any.
     pub(super) pending: Cell<Option<Pending>>,

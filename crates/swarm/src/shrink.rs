@@ -9,7 +9,7 @@ use super::plan::{ArraySpec, BoxSpec, Fault, KvSpec, LevelSpec, NEIGHBOURS_MAX, 
 pub struct Shrunken {
     /// The smallest plan found.
     pub plan: Plan,
-    /// Its failure.
+    /// Failure of the plan.
     pub failure: Failure,
     /// Number of runs needed.
     pub runs: u64,

@@ -13,7 +13,7 @@ pub(super) struct Space {
     pub(super) holds: Holds,
 }
 
-/// Its expected content.
+/// Expected content.
 #[derive(Clone)]
 pub(super) enum Holds {
     Blocks(Rc<RefCell<Oracle>>),
@@ -47,7 +47,8 @@ impl Holds {
         }
     }
 
-    /// Starts a format, a deletion of the namespace or the like: afterwards blocks read as zeroes, and there are no pairs.
+    /// Starts a format, a deletion of the namespace or the like: afterwards blocks read as zeroes, and there
+    /// are no key-value pairs.
     pub(super) fn begin_emptying(&self) -> Emptying {
         match self {
             Holds::Blocks(oracle) => {

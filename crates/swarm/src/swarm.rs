@@ -64,7 +64,7 @@ impl Swarm {
         self.fly_until(change, is_over, || false)
     }
 
-    /// As [`fly`](Self::fly); once `is_stopped`, a failure is no longer shrunk.
+    /// Like [`fly`](Self::fly); once `is_stopped`, a failure is no longer shrunk.
     pub fn fly_until(
         &self,
         change: impl Fn(&mut Plan) + Sync,

@@ -117,7 +117,7 @@ pub struct Tally {
     pub pairs_merged: u64,
     /// Value log segments collected.
     pub pairs_collected: u64,
-    /// Records of pairs replayed by recoveries.
+    /// Records of key-value pairs replayed by recoveries.
     pub pairs_replayed: u64,
     /// Superblocks collected.
     pub blocks_collected: u64,

@@ -1,4 +1,4 @@
-//! What each operation does, and what it refuses.
+//! Operations of the store, and their errors.
 
 use crate::fixture::{Case, NOBODY, group, holds, spans};
 use byteway_tables::{TableId, TablesConfig, TablesError, UnitExtent};

@@ -112,7 +112,7 @@ impl Path {
         Path::open_on(driver, config, &[cpu], None).await
     }
 
-    /// As [`Path::open`], with a queue pair for each of `processors` (at least one), and through `block`, if
+    /// Like [`Path::open`], with a queue pair for each of `processors` (at least one), and through `block`, if
     /// given.
     ///
     /// # Errors

@@ -324,7 +324,7 @@ impl Queue {
         self.execute_for(CommandContext::NONE, sqe, movement, data, &mut None).await
     }
 
-    /// As [`Queue::execute`], with a trace span and a chosen queue pair. `credit` is the host's credit for
+    /// Like [`Queue::execute`], with a trace span and a chosen queue pair. `credit` is the host's credit for
     /// the command's data. For data to the drive it is taken before the data is requested; for data to the
     /// host it is taken here, and held until the transport has sent the data.
     pub async fn execute_for(

@@ -107,7 +107,7 @@ impl SimulatedTarget {
         SimulatedTarget::serve_at(Reached::default(), network, target, processors, costs)
     }
 
-    /// As [`SimulatedTarget::serve`], at one port of the target.
+    /// Like [`SimulatedTarget::serve`], at one port of the target.
     pub fn serve_at(
         reached: Reached,
         network: TargetEnd,

@@ -121,7 +121,7 @@ pub struct Subsystem {
 struct Authenticator {
     credentials: Credentials,
     endpoint: Rc<Endpoint>,
-    /// `None`: there is no TLS to use generated keys.
+    /// `None` without TLS, which generated keys require.
     keys: Option<Rc<dyn GeneratedKeys>>,
 }
 
@@ -131,7 +131,7 @@ impl Subsystem {
         Subsystem::of(clock, config, path, None)
     }
 
-    /// As [`Subsystem::new`], where each queue of a host with a secret has to authenticate first.
+    /// Like [`Subsystem::new`], where each queue of a host with a secret has to authenticate first.
     pub fn with_credentials(
         clock: &Clock,
         config: SubsystemConfig,
@@ -142,7 +142,7 @@ impl Subsystem {
         Subsystem::with_keys(clock, config, path, credentials, provider, None)
     }
 
-    /// As [`Subsystem::with_credentials`], where hosts may or must generate TLS keys, according to the
+    /// Like [`Subsystem::with_credentials`], where hosts may or must generate TLS keys, according to the
     /// credentials; `keys` receives them.
     pub fn with_keys(
         clock: &Clock,
@@ -243,7 +243,7 @@ impl Subsystem {
     /// requests; zero: none.
     ///
     /// # Errors
-    /// [`CONTROLLER_BUSY`]: there are too many controllers.
+    /// [`CONTROLLER_BUSY`] if there are too many controllers.
     pub(crate) fn make(
         self: &Rc<Self>,
         host: HostName,

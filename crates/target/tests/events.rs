@@ -141,7 +141,7 @@ fn hosts_learn_of_namespaces_that_come_and_go() {
     );
 }
 
-// What one host may not do to all.
+// One host must not change the namespaces of all.
 #[test]
 fn namespaces_are_managed_only_where_that_is_allowed() {
     with_target(

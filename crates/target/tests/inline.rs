@@ -114,7 +114,7 @@ fn an_inline_payload_crosses_a_fabric_unchanged() {
     let on_link = run(Place::Link, Method::Inline, Method::Inline);
     assert_eq!(on_link, Crossed { commands: BLOCKS, inline_bytes: bytes, data_bytes: 0 });
     assert_eq!(run(Place::Network, Method::Inline, Method::Inline), on_link);
-    // In the capsule all the same: the method to the drive is the target's choice.
+    // In the capsule nevertheless: the method to the drive is the target's choice.
     assert_eq!(run(Place::Network, Method::Sgl, Method::Inline), on_link);
     let pointed = Crossed { commands: BLOCKS, inline_bytes: 0, data_bytes: bytes };
     assert_eq!(run(Place::Network, Method::Inline, Method::Prp), pointed);

@@ -119,7 +119,7 @@ pub fn unpack(file: impl Read + 'static) -> io::Result<Unpacked> {
     Ok(Unpacked { input, packing, count })
 }
 
-/// Compresses what is written to it.
+/// Compresses the data written to it.
 pub(super) enum Packer<W: Write> {
     Plain(BufWriter<W>),
     Gzip(GzEncoder<W>),

@@ -9,7 +9,7 @@ use byteway_console::error::InputError;
 /// Changes made during the conversion.
 #[derive(Clone, Copy, Debug)]
 pub struct Conversion {
-    /// Convert only so many records.
+    /// Maximum number of records to convert.
     pub head: Option<u64>,
     /// Factor of times, in units of 2^-32.
     pub time_scale_q32: u64,
@@ -24,8 +24,8 @@ impl Default for Conversion {
 /// Records between two progress reports.
 const RECORDS_PER_LOOK: u64 = 4096;
 
-/// Converts all records, or as many as requested. Now and then `progress` receives the numbers of records and
-/// bytes read.
+/// Converts all records, or as many as requested. From time to time `progress` receives the numbers of
+/// records and bytes read.
 ///
 /// # Errors
 /// A line of the trace is not a record, the format cannot represent a record, or the output failed.

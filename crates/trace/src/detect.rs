@@ -92,7 +92,7 @@ pub(super) fn detect(head: &[u8], name: &str) -> Result<Format, InputError> {
     let force = "with `format = \"...\"` in a scenario, or --from on the command line";
     if let several @ [_, _, ..] = &candidates(head)[..] {
         let what = format!("the trace `{name}` can be of several formats: {}", names(several));
-        return Err(InputError::new(what, format!("name the one that it is, {force}")));
+        return Err(InputError::new(what, format!("name its format, {force}")));
     }
     if let Some((_, _, what)) =
         FOREIGN.iter().find(|(at, magic, _)| head.get(*at..).is_some_and(|rest| rest.starts_with(magic)))
@@ -104,7 +104,8 @@ pub(super) fn detect(head: &[u8], name: &str) -> Result<Format, InputError> {
         let what = format!("the trace `{name}` has no record in its first {} KiB", DETECT_BYTES >> 10);
         return Err(InputError::new(what, "name a trace that is not empty, or its `format`"));
     };
-    let what = format!("cannot tell the format of the trace: `{}` is a record of none", shown(text));
+    let what =
+        format!("cannot tell the format of the trace: `{}` is not a record of any known format", shown(text));
     let cure = format!(
         "a line of MQSim or SSDSim reads `{}`, one of MSR Cambridge `{}`; the formats are {}; force one {force}, and \
          skip broken lines with --skip-bad-lines",

@@ -29,7 +29,7 @@ impl ReadOptions {
         ReadOptions { format, ..ReadOptions::default() }
     }
 
-    /// What is assumed about a trace that is read with these options, for the notes of a result.
+    /// Assumptions about a trace that is read with these options, for the notes of a result.
     pub fn assumption(&self) -> String {
         let mut text = match &self.columns {
             Some(columns) => format!("columns {columns}"),
@@ -55,8 +55,7 @@ impl ReadOptions {
         let name = self.format.name();
         if let Some(number) = self.reads_are {
             if self.format.spec().reads_are.is_none() && self.format != Format::Columns {
-                let what =
-                    format!("the format {name} says in words what reads are, and `reads_are` has no effect");
+                let what = format!("the format {name} names its operations, so `reads_are` has no effect");
                 return Err(InputError::new(what, "leave `reads_are` (--reads-are) out"));
             }
             if number > 1 {
@@ -65,21 +64,22 @@ impl ReadOptions {
             }
         }
         if self.unit.is_some() && self.format == Format::Columns {
-            let what = "the names of columns say their units, and `unit` has no effect";
+            let what = "the names of columns determine their units, so `unit` has no effect";
             return Err(InputError::new(
                 what,
                 "leave `unit` (--unit) out, and name lba and sectors, or offset and bytes",
             ));
         }
         if self.unit.is_some() && self.format.spec().unit().is_none() {
-            let what =
-                format!("the format {name} counts offsets and sizes differently, and `unit` has no effect");
+            let what = format!(
+                "the format {name} has different units for offsets and sizes, so `unit` has no effect"
+            );
             let cure =
                 "leave `unit` (--unit) out; in a text format, `columns` (--columns) says each by itself";
             return Err(InputError::new(what, cure));
         }
         if self.action.is_some() && self.format != Format::Blkparse {
-            let what = format!("the format {name} has one line for an I/O, and `action` has no effect");
+            let what = format!("the format {name} has one line per I/O, so `action` has no effect");
             return Err(InputError::new(what, "leave `action` (--action) out"));
         }
         Ok(())

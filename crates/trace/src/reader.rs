@@ -44,7 +44,7 @@ impl Reader {
         Reader::of(open(path)?, path, options)
     }
 
-    /// As [`Reader::open`], for one pass: the standard input (`-`) is read directly, and an interrupt ends
+    /// Like [`Reader::open`], for one pass: the standard input (`-`) is read directly, and an interrupt ends
     /// reading with an error.
     pub fn open_once(path: &Path, options: &ReadOptions, interrupt: &Interrupt) -> Result<Self, InputError> {
         let mut reader = Reader::of(open_once(path, interrupt)?, path, options)?;
@@ -169,7 +169,7 @@ impl Reader {
                 Ok(Step::Bad(bad)) => self.bad(*bad)?,
                 Err(error) => {
                     self.ended = true;
-                    let what = format!("cannot read on: {error}");
+                    let what = format!("cannot continue reading: {error}");
                     return Err(InputError::new(what, cure_of(self.packing)).at(self.place()));
                 }
             }

@@ -199,7 +199,8 @@ pub struct MissRatioCurve {
 }
 
 impl MissRatioCurve {
-    /// From the weights of distances in ascending order, and the weight of all accesses including first ones.
+    /// Curve from the weights of distances in ascending order, and the weight of all accesses including first
+    /// ones.
     pub fn new(weights: impl IntoIterator<Item = (u64, f64)>, accesses: f64) -> Self {
         let mut sum = 0.0;
         let steps = weights.into_iter().filter(|(_, weight)| *weight != 0.0);

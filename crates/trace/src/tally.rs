@@ -1,4 +1,4 @@
-//! The tally of a reader: what it met, and what makes the result doubtful.
+//! The tally of a reader: counts of what it read, and of what makes the result doubtful.
 
 use super::format::Action;
 use super::options::ReadOptions;

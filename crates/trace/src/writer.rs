@@ -1,4 +1,4 @@
-//! The writer: from records to a file of any format. What the format cannot represent is an error, or is
+//! The writer: records to a file of any format. Records that the format cannot represent are errors, or are
 //! dropped and counted.
 
 use std::io::{self, Write};
@@ -114,8 +114,7 @@ impl<W: Write> Writer<W> {
         }
         if !spec.devices && *self.device.get_or_insert(record.device) != record.device {
             if !self.lossy {
-                let cure =
-                    format!("pick one with --device, {others}, or lay all over each other with --lossy");
+                let cure = format!("pick one with --device, {others}, or merge all devices with --lossy");
                 return Err(self.unfit("it is a second device, and there is only one", &cure));
             }
             self.losses.devices += 1;
@@ -147,7 +146,7 @@ impl<W: Write> Writer<W> {
         }
         if !self.lossy {
             let what = format!(
-                "its {} from byte {} are no multiples of {} B",
+                "its {} from byte {} are not multiples of {} B",
                 Bytes(record.bytes),
                 record.offset_bytes,
                 spec.offset_unit

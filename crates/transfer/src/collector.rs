@@ -76,7 +76,7 @@ impl Collector {
         Ok(())
     }
 
-    /// The epoch of host memory in which the extents were checked. Access the payload as of it.
+    /// Epoch of host memory in which the extents were checked. Pass it to accesses of the payload.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }

@@ -29,18 +29,18 @@ const LARGE_MAX: usize = 1024;
 /// Reason why a store must wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreWait {
-    /// For the completion of others in flight.
+    /// Wait for the completion of another value in flight.
     Completions,
-    /// Nothing is in flight, and the host must ask the device for its pointer ([`PageBuffer::learn`]).
+    /// Request the device's pointer ([`PageBuffer::learn`]), while no store is in flight.
     Pointer(PagePointer),
 }
 
 /// Outcome of the command of a value that was placed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It succeeded, and reported the limit for further stores.
+    /// Success, with the reported limit for further stores.
     Limit(u32),
-    /// It failed without effect, for a reason unrelated to the position.
+    /// Failure without effect, for a reason unrelated to the position.
     Refused,
     /// The device had no space at the value's position, or the outcome is unknown.
     Lost,
@@ -67,7 +67,7 @@ pub struct PageBuffer {
 }
 
 impl PageBuffer {
-    /// The page buffer of a device with this log page; None if it has none. The pointer must be asked for
+    /// The page buffer of a device with this log page; `None` if it has none. The pointer must be requested
     /// first.
     pub fn new(log: &DeviceMemoryLog) -> Option<PageBuffer> {
         Some(PageBuffer {

@@ -97,7 +97,7 @@ impl Buffer {
         Some(Buffer { pages, offset, bytes, contiguous: true })
     }
 
-    /// As [`contiguous`](Buffer::contiguous), with no two pages adjacent: the worst case of fragmentation.
+    /// Like [`contiguous`](Buffer::contiguous), with no two pages adjacent: the worst case of fragmentation.
     pub fn scattered(memory: &Memory, offset: u32, bytes: u32) -> Option<Buffer> {
         let offset = offset % PAGE;
         let count = prp::pages_needed(u64::from(bytes), offset, PAGE).max(1);
@@ -107,7 +107,7 @@ impl Buffer {
         Some(Buffer { pages, offset, bytes, contiguous: false })
     }
 
-    /// Over the caller's pages: addresses of whole pages, as many as `bytes` from `offset` on need.
+    /// A buffer over the caller's pages: addresses of whole pages, sufficient for `bytes` from `offset` on.
     pub fn over(pages: Vec<u64>, offset: u32, bytes: u32) -> Option<Buffer> {
         let fits = offset < PAGE && prp::pages_needed(u64::from(bytes), offset, PAGE) <= pages.len() as u64;
         fits.then_some(Buffer { pages, offset, bytes, contiguous: false })
@@ -231,8 +231,8 @@ impl Planner {
         Some(*slots - 1)
     }
 
-    /// The data pointer for the first `bytes` of `buffer`. Overwrites the lists of `slot`, whose previous
-    /// command must have completed.
+    /// Computes the data pointer for the first `bytes` of `buffer`. Overwrites the lists of `slot`, whose
+    /// previous command must have completed.
     ///
     /// # Errors
     /// [`PlanError`] if the payload is too long, the slot is unknown, or a list page is no longer valid

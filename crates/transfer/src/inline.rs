@@ -21,7 +21,7 @@ pub fn place(sqe: Sqe, bytes: u32, in_cdw3: bool) -> Sqe {
     }
 }
 
-/// As [`place`], for a Store to a KV namespace, with the length in CDW13, since CDW3 holds part of the key.
+/// Like [`place`], for a Store to a KV namespace, with the length in CDW13, since CDW3 holds part of the key.
 pub fn place_store(sqe: Sqe, bytes: u32) -> Sqe {
     Sqe { cdw13: bytes, ..sqe }
 }

@@ -14,24 +14,24 @@ pub enum Method {
     Sgl,
     /// In the fields of commands, one after the other (BandSlim).
     Piggyback,
-    /// In the fields of commands, all in flight at once.
+    /// Payload in the fields of commands, all in flight at once.
     PiggybackPipelined,
     /// In the submission queue slots behind the command (ByteExpress).
     Inline,
     /// In chunks, in any order and by any queue (ByteExpress 3.3.2).
     InlineReassembly,
-    /// By stores to a buffer in the BAR.
+    /// Stores to a buffer in the BAR.
     Mmio,
     /// Fine-grained below a threshold, by data pointer above it.
     Adaptive,
     /// Whole pages by PRP, and the rest inline behind the same command.
     Hybrid,
-    /// By stores to device memory over CXL.mem (BandSlim).
+    /// Stores to device memory over CXL.mem (BandSlim).
     CxlMem,
-    /// In the fields of one command as far as they suffice, by CXL.mem above that.
+    /// Command fields for payloads that fit in one command, CXL.mem for longer ones.
     PiggybackCxl,
-    /// By stores to device memory, and key-value pairs without a command: by a commit record that the device
-    /// polls for.
+    /// Stores to device memory; key-value pairs need no command, but a commit record that the device polls
+    /// for.
     CxlCommit,
 }
 
@@ -57,7 +57,7 @@ pub struct Entry {
     pub needs: &'static [Extension],
     /// Payloads that it can carry.
     pub of: Of,
-    /// It may carry the payloads below the threshold of [`Method::Adaptive`].
+    /// Whether it may carry the payloads below the threshold of [`Method::Adaptive`].
     pub is_fine: bool,
 }
 
@@ -198,8 +198,8 @@ pub enum Ordering {
 pub struct Rules {
     /// The method.
     pub method: Method,
-    /// For payloads that the method cannot carry, and, under [`Method::Adaptive`], those at or above the
-    /// threshold.
+    /// Data pointer for payloads that the method cannot carry, and, under [`Method::Adaptive`], for those at
+    /// or above the threshold.
     pub fallback: PointerKind,
     /// Under [`Method::Adaptive`]: the method for payloads below the threshold.
     pub fine: Method,
@@ -216,7 +216,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// One method for everything that it can carry, and PRPs for the rest.
+    /// One method for every payload that it can carry, and PRPs for the rest.
     pub const fn only(method: Method) -> Rules {
         Rules {
             method,
@@ -262,14 +262,14 @@ pub struct Limits {
 /// The transfer of one payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferKind {
-    /// A data pointer describes all of it.
+    /// A data pointer describes the whole payload.
     Pointer(PointerKind),
     /// In the slots behind the command; with `paper`, announced in CDW3.
     Inline {
         /// The paper's encoding.
         paper: bool,
     },
-    /// PRPs describe the first `before` bytes, the rest lies in slots behind the command.
+    /// PRPs describe the first `before` bytes; the rest is in slots behind the command.
     Hybrid {
         /// Bytes in whole pages.
         before: u32,

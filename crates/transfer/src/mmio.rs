@@ -65,7 +65,8 @@ impl Areas {
     }
 }
 
-/// Offset in the buffer and length of the payload that a command's data pointer names, if it lies there.
+/// Offset in the buffer and length of the payload to which a command's data pointer refers, if it is in the
+/// buffer.
 pub fn named_by(sqe: &Sqe) -> Option<(u64, u32)> {
     let pointer = sqe.sgl();
     let named =

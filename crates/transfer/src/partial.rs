@@ -10,11 +10,11 @@ use std::hash::Hash;
 /// Result of placing a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartResult {
-    /// It was missing.
+    /// The part was missing.
     New,
-    /// It was present with the same bytes.
+    /// The part was present with the same bytes.
     Same,
-    /// It was present with other bytes, and is unchanged.
+    /// The part was present with other bytes, and is unchanged.
     Other,
 }
 

@@ -68,7 +68,7 @@ impl Pieces {
 /// A complete payload.
 #[derive(Debug)]
 pub struct Complete<S> {
-    /// What its head asks to do with it.
+    /// Operation that its head requests.
     pub store: S,
     /// Length in bytes.
     pub bytes: u32,
@@ -81,9 +81,9 @@ pub struct Complete<S> {
 pub enum PieceResult<S> {
     /// Kept; more is to come.
     Kept,
-    /// It completed the payload.
+    /// The piece completed the payload.
     Complete(Complete<S>),
-    /// It fails with this status.
+    /// The stream fails with this status.
     Failed(Status),
 }
 
@@ -93,7 +93,7 @@ struct Open<S> {
     partial: Partial,
 }
 
-/// The device's end of serialized streams, at most one a queue. `S` is what a head asks to do.
+/// The device's end of serialized streams, at most one per queue. `S` is the operation that a head requests.
 pub struct Serialized<S> {
     open: Table<u16, Open<S>>,
 }
@@ -166,11 +166,11 @@ type StreamKey = (u16, u16);
 
 struct Stream<S> {
     partial: Partial,
-    /// Once the head has come: what it asks to do, and the payload's length.
+    /// Once the head has arrived: its operation, and the payload's length.
     head: Option<(S, u32)>,
-    /// It never yields a payload.
+    /// Whether the stream is poisoned: it never yields a payload.
     is_poisoned: bool,
-    /// Its head has failed: further pieces belong to no payload.
+    /// Whether the head has failed: further pieces belong to no payload.
     is_refused: bool,
 }
 
@@ -186,7 +186,7 @@ pub struct Pipelined<S> {
 }
 
 impl<S> Pipelined<S> {
-    /// For payloads of at most `bytes_max` bytes.
+    /// Streams with payloads of at most `bytes_max` bytes.
     pub fn new(bytes_max: u32) -> Self {
         Pipelined { bytes_max, streams: Table::new() }
     }

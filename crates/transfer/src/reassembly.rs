@@ -14,9 +14,9 @@ use std::ops::Range;
 /// The host's end: a payload cut into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunked {
-    /// Its identifier, unique among commands in flight and among payloads whose commands have not completed.
-    /// After a failure it must not be reused for as long as the device keeps incomplete payloads, because
-    /// chunks may still be there.
+    /// Identifier, unique among commands in flight and among payloads whose commands have not completed.
+    /// After a failure it must not be reused while the device keeps incomplete payloads, because chunks may
+    /// still be present.
     pub id: u16,
     /// Length in bytes.
     pub bytes: u32,
@@ -68,24 +68,24 @@ pub struct Complete<C> {
 pub enum ChunkResult<C> {
     /// Kept; more is to come.
     Kept,
-    /// It completed the payload of a waiting command.
+    /// The chunk completed the payload of a waiting command.
     Complete(Complete<C>),
-    /// It had come before.
+    /// The chunk had arrived before.
     Duplicate,
-    /// Not kept: the pool is exhausted, or there is no such chunk.
+    /// The chunk was dropped: the pool is exhausted, or its index is out of range.
     Refused,
-    /// It contradicts the others, so this waiting command fails.
+    /// The chunk contradicts the others, so this waiting command fails.
     Failed(C),
 }
 
 /// Result of a command.
 #[derive(Debug)]
 pub enum Named<C> {
-    /// It waits for chunks.
+    /// The command waits for chunks.
     Waits,
-    /// Its payload is complete; None if it has no bytes.
+    /// The payload is complete; `None` if it has no bytes.
     Complete(C, Option<Partial>),
-    /// It fails with this status.
+    /// The command fails with this status.
     Failed(C, Status),
 }
 
@@ -96,7 +96,7 @@ pub struct Reassembly<C> {
 }
 
 impl<C> Reassembly<C> {
-    /// For payloads of at most `bytes_max` bytes.
+    /// Reassembly of payloads of at most `bytes_max` bytes.
     pub fn new(bytes_max: u32) -> Self {
         Reassembly { bytes_max, payloads: Table::new() }
     }

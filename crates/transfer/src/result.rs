@@ -51,8 +51,8 @@ pub struct Joining {
 }
 
 impl Joining {
-    /// For a completion that announces `bytes` in dword 1. The format allows 32767 parts; the limit agreed
-    /// with the host is far lower, and checked before.
+    /// Reassembly for a completion that announces `bytes` in dword 1. The format allows 32767 parts; the
+    /// limit agreed with the host is far lower, and checked before.
     pub fn new(bytes: u32) -> Self {
         Joining { bytes, next: 1 }
     }

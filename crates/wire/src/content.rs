@@ -33,7 +33,7 @@ impl BlockSize {
         UNIT_BYTES / self.bytes()
     }
 
-    /// From a size in bytes; `None` unless it is one of the two.
+    /// Converts a size in bytes; `None` unless it is one of the two.
     pub fn from_bytes(bytes: u64) -> Option<Self> {
         match bytes {
             512 => Some(BlockSize::B512),
@@ -118,7 +118,7 @@ impl Stamp {
 const LINE_WORDS: usize = 8;
 const LINE_BYTES: usize = LINE_WORDS * 8;
 
-/// What a block's first line would hold without a header: words that count up from a checksum of the header.
+/// Contents of a block's first line without a header: words that count up from a checksum of the header.
 fn first_line(header: [u64; 2]) -> [u64; LINE_WORDS] {
     let filler = Stamp::filler(header);
     std::array::from_fn(|index| filler.wrapping_add(WORD.wrapping_mul(index as u64)))
@@ -237,7 +237,7 @@ pub enum Content {
     Blocks(Rc<[Pattern; BLOCKS]>),
     /// Anything else.
     Bytes(UnitBytes),
-    /// As `Bytes`, but short: the bytes, followed by zeroes.
+    /// Like `Bytes`, for few bytes followed by zeroes.
     Head(Rc<Box<[u8]>>),
     /// Bytes with unreadable parts.
     Marred(Rc<Marred>),
@@ -313,7 +313,7 @@ impl Content {
         Content::Bytes(UnitBytes::copied(unit.try_into().expect("a unit is 4 KiB")))
     }
 
-    /// A unit of these bytes. Trailing zeroes are not stored if they are most of it.
+    /// A unit of these bytes. Trailing zeroes are not stored if they are the greater part.
     pub fn of_bytes(unit: &UnitBytes) -> Content {
         let head = unit.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         if head > HEAD_BYTES_MAX {

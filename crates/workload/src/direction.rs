@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize, Serializer};
 use byteway_console::units::{Bytes, Rate, UnitError, excerpt, fio_bytes};
 use byteway_trace::Kind;
 
-/// One value for each kind of I/O.
+/// A value for each kind of I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByKind<T> {
-    /// For reads.
+    /// Value for reads.
     pub read: T,
-    /// For writes.
+    /// Value for writes.
     pub write: T,
-    /// For trims.
+    /// Value for trims.
     pub trim: T,
 }
 
@@ -60,8 +60,8 @@ pub trait Directed: FromStr<Err = UnitError> + fmt::Display + Clone + PartialEq 
     }
 }
 
-/// Up to three values, for reads, writes and trims. The last value also applies to the directions after it;
-/// an empty position (also after a comma at the end) gives them none.
+/// Up to three values, for reads, writes and trims. The last value also applies to the remaining directions.
+/// An empty position (also after a final comma) leaves its direction without a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerDirection<T>(pub ByKind<Option<T>>);
 

@@ -80,7 +80,6 @@ struct Draws {
 enum Addresses {
     /// The block after the last I/O, within a slice of the range. An I/O that would exceed the end is
     /// truncated, so that each pass covers the slice once for any mix of lengths.
-    /// covers the slice once, whatever lengths are mixed.
     Sequential { first: u64, end: u64, next: u64 },
     /// A random multiple of the shortest length.
     Random { spread: Spread, unit_blocks: u64, align_blocks: Option<u64> },

@@ -29,14 +29,14 @@ impl EchoPlan {
 pub enum EchoOp {
     /// Stores an echo.
     Put {
-        /// Its number.
+        /// Operation number.
         number: u32,
         /// Length in bytes, at least 1.
         bytes: u32,
     },
     /// Reads the echo that was stored.
     Get {
-        /// Its number.
+        /// Operation number.
         number: u32,
     },
     /// Counts the numbers with an echo.

@@ -46,7 +46,7 @@ pub enum Cap {
 /// Pauses of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Think {
-    /// From the completion of the last I/O before the pause until the next is issued.
+    /// Time from the completion of the last I/O before the pause to the next I/O.
     pub time: Picos,
     /// I/Os between two pauses, at least 1.
     pub blocks: u32,

@@ -31,10 +31,10 @@ pub struct TracePlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Beyond {
-    /// They are an error.
+    /// An address beyond the range is an error.
     #[default]
     Error,
-    /// They wrap to the start of the range.
+    /// Addresses wrap to the start of the range.
     Wrap,
     /// All addresses are scaled in proportion, so that the last one fits.
     Scale,

@@ -122,8 +122,9 @@ impl Replay {
     fn lay(&mut self, record: &Record) -> Result<Option<Remainder>, InputError> {
         let Some(slice) = self.layout.slice_of(record.device) else {
             let what = format!("the device {} was not there when the trace was checked", record.device);
-            return Err(InputError::new(what, "leave the trace as it is while it is replayed")
-                .at(self.reader.place()));
+            return Err(
+                InputError::new(what, "do not change the trace during the replay").at(self.reader.place())
+            );
         };
         let at = scaled(record.time_ps, self.laying.time_scale_q32).ok_or_else(|| {
             let what = "its time, scaled, is beyond the 213 days that a run reaches";
@@ -167,7 +168,7 @@ impl Replay {
         }
         self.layout.run(rest.slice, rest.first, most).ok_or_else(|| {
             let what = "the record was not there when the trace was checked";
-            InputError::new(what, "leave the trace as it is while it is replayed").at(self.reader.place())
+            InputError::new(what, "do not change the trace during the replay").at(self.reader.place())
         })
     }
 

@@ -40,9 +40,9 @@ pub struct JobSettings {
     /// Number of jobs with a stonewall up to this one: jobs of one phase run concurrently, after the phase
     /// before.
     pub phase: u32,
-    /// From the beginning of its phase to its own.
+    /// Delay from the beginning of the job's phase to the job's own beginning.
     pub start_delay: Picos,
-    /// From its beginning to the beginning of measuring.
+    /// Delay from the job's beginning to the beginning of its measurement.
     pub ramp: Picos,
     /// Verification of the blocks that it reads.
     pub verify: Verify,

@@ -9,7 +9,7 @@ use super::synthetic::Synthetic;
 /// Defines the enum of kinds, one line for each: a further kind takes a module and a line here.
 macro_rules! sources {
     ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident($kind:ty),)*) => {
-        /// What a job issues.
+        /// Kind of a job's workload.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Source {
             $($(#[doc = $doc])* $(#[cfg($cfg)])? $name($kind),)*

@@ -27,7 +27,7 @@ impl DriveBay {
         DriveBay { name: None, host, device, memory }
     }
 
-    /// As [`DriveBay::new`], at a port of a switch.
+    /// Like [`DriveBay::new`], at a port of a switch.
     pub fn behind(switch: &Switch, clock: &Clock, link: PcieConfig, memory: Memory) -> DriveBay {
         let (host, device) = Link::connect_behind(switch, clock, link, memory.clone());
         DriveBay { name: None, host, device, memory }
@@ -43,11 +43,11 @@ impl DriveBay {
         self.power_on_placed(config, site, placement, medium)
     }
 
-    /// As [`DriveBay::power_on`], for a drive whose firmware runs where `placement` says; `site` is its own
+    /// Like [`DriveBay::power_on`], for a drive whose firmware runs where `placement` says; `site` is its own
     /// ([`Drive::site`]).
     ///
     /// # Errors
-    /// As [`DriveBay::power_on`].
+    /// Same as [`DriveBay::power_on`].
     pub fn power_on_placed(
         self,
         config: DriveConfig,
@@ -64,11 +64,11 @@ impl DriveBay {
         Ok(self.hold(drive, dma_granularity, Vec::new()))
     }
 
-    /// Powers on a drive in this bay whose data is stored by what is `behind` it: a translation layer that runs
+    /// Powers on a drive in this bay whose data is stored in `behind`: a translation layer that runs
     /// elsewhere, or an array ([`Drive::over`]).
     ///
     /// # Errors
-    /// As [`DriveBay::power_on`].
+    /// Same as [`DriveBay::power_on`].
     pub fn power_on_over(
         self,
         config: DriveConfig,

@@ -51,10 +51,10 @@ impl PoweredDrive {
         Ok(())
     }
 
-    /// As [`PoweredDrive::balance`], for ledger and host memory only: this holds while commands are in flight, too.
+    /// Like [`PoweredDrive::balance`], for ledger and host memory only: this holds while commands are in flight, too.
     ///
     /// # Errors
-    /// As [`PoweredDrive::balance`].
+    /// Same as [`PoweredDrive::balance`].
     pub fn balance_memory(&self) -> Result<(), UnbalancedBooks> {
         const READ: [Purpose; 6] = [
             Purpose::Data,

@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// The drive and its link reference each other. Dropping this separates them, so that no run leaves a drive in memory.
 /// The contents of the medium are then lost; [`PoweredDrive::power_off`] returns them.
 pub struct PoweredDrive {
-    /// Its name in messages, if there are several.
+    /// Name in messages, if there are several drives.
     pub name: Option<String>,
     /// The link's end at the host.
     pub host: HostEnd,

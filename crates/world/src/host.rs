@@ -17,7 +17,7 @@ impl Host {
         Self::make(clock, processors, false)
     }
 
-    /// As [`Host::new`]; the processors record their work by name ([`Station::keeping_names`]).
+    /// Like [`Host::new`]; the processors record their work by name ([`Station::keeping_names`]).
     pub fn keeping_names(clock: &Clock, processors: u16) -> Host {
         Self::make(clock, processors, true)
     }

@@ -57,7 +57,7 @@ pub struct BridgeCounters {
     pub writes_taken: u64,
     /// Writes that passed through, as a whole or except for units in the memory.
     pub writes_passed: u64,
-    /// Of those that passed through, the small ones that belonged to a stream.
+    /// Small writes that passed through because they belonged to a sequential stream.
     pub writes_of_streams: u64,
     /// Times that a write waited for free memory.
     pub waits: u64,
@@ -141,10 +141,10 @@ impl Bridge {
         lock
     }
 
-    /// As [`Array::read`], overlaid with the contents of the memory.
+    /// Like [`Array::read`], overlaid with the contents of the memory.
     ///
     /// # Errors
-    /// As [`Array::read`].
+    /// Same as [`Array::read`].
     pub async fn read(
         &self,
         context: impl Into<WorkContext>,
@@ -188,10 +188,10 @@ impl Bridge {
         Ok(())
     }
 
-    /// As [`Array::write`]. Small writes are acknowledged once the memory holds them.
+    /// Like [`Array::write`]. Small writes are acknowledged once the memory holds them.
     ///
     /// # Errors
-    /// As [`Array::write`].
+    /// Same as [`Array::write`].
     pub async fn write(
         &self,
         context: impl Into<WorkContext>,
@@ -261,7 +261,7 @@ impl Bridge {
     /// Writes part of a unit, if [supported](Bridge::takes_parts), as a piece of a write of `command_bytes`.
     ///
     /// # Errors
-    /// As [`Array::write`].
+    /// Same as [`Array::write`].
     #[allow(clippy::too_many_arguments, reason = "the place of a part has three coordinates")]
     pub async fn write_part(
         &self,
@@ -302,10 +302,10 @@ impl Bridge {
         inner.array.edit(context, unit, edit, durable).await
     }
 
-    /// As [`Array::edit`].
+    /// Same as [`Array::edit`].
     ///
     /// # Errors
-    /// As [`Array::edit`].
+    /// Same as [`Array::edit`].
     pub async fn edit(
         &self,
         context: impl Into<WorkContext>,
@@ -328,10 +328,10 @@ impl Bridge {
         self.0.take(context, unit, &[new]).await
     }
 
-    /// As [`Array::trim`].
+    /// Same as [`Array::trim`].
     ///
     /// # Errors
-    /// As [`Array::trim`].
+    /// Same as [`Array::trim`].
     pub async fn trim(
         &self,
         context: impl Into<WorkContext>,
@@ -349,10 +349,10 @@ impl Bridge {
         self.0.array.trim(context, first, count).await
     }
 
-    /// As [`Array::flush`]. The contents of the memory are durable already.
+    /// Like [`Array::flush`]. The contents of the memory are durable already.
     ///
     /// # Errors
-    /// As [`Array::flush`].
+    /// Same as [`Array::flush`].
     pub async fn flush(&self, span: SpanId) -> Result<(), MediaError> {
         self.0.array.flush(span).await
     }
@@ -360,7 +360,7 @@ impl Bridge {
     /// Drains the memory, then works as [`Array::shutdown`].
     ///
     /// # Errors
-    /// As [`Array::shutdown`]; data that could not be drained stay in the memory.
+    /// Same as [`Array::shutdown`]; data that could not be drained stay in the memory.
     pub async fn shutdown(&self, span: SpanId) -> Result<(), MediaError> {
         let inner = &*self.0;
         inner.draining.empty(true);
@@ -374,10 +374,10 @@ impl Bridge {
         inner.array.shutdown(span).await
     }
 
-    /// As [`Array::exchange`].
+    /// Same as [`Array::exchange`].
     ///
     /// # Errors
-    /// As [`Array::exchange`].
+    /// Same as [`Array::exchange`].
     pub async fn exchange(&self, span: SpanId, unit: u64) -> Result<BridgeExchange, MediaError> {
         self.check(unit, 1)?;
         let lock = self.lock(span, unit..unit + 1).await;
@@ -403,7 +403,7 @@ impl Bridge {
     }
 }
 
-/// As [`UnitExchange`](crate::UnitExchange), over a bridge.
+/// Like [`UnitExchange`](crate::UnitExchange), over a bridge.
 pub struct BridgeExchange {
     bridge: Bridge,
     unit: u64,
@@ -414,7 +414,7 @@ impl BridgeExchange {
     /// Reads the unit. May be called repeatedly.
     ///
     /// # Errors
-    /// As [`Bridge::read`].
+    /// Same as [`Bridge::read`].
     pub async fn read(&self, span: SpanId, contents: &mut Vec<Content>) -> Result<(), MediaError> {
         self.bridge.read(span, self.unit, 1, contents).await
     }
@@ -422,7 +422,7 @@ impl BridgeExchange {
     /// Writes the unit, the only element of `contents`, and releases it.
     ///
     /// # Errors
-    /// As [`Bridge::write`].
+    /// Same as [`Bridge::write`].
     pub async fn write(
         self,
         span: SpanId,
@@ -452,7 +452,7 @@ impl Inner {
         self.counters.set(counters);
     }
 
-    /// Whether a write of `bytes`, or a piece of one of `command_bytes`, goes to the memory.
+    /// Whether a write of `bytes`, or a piece of a command of `command_bytes`, goes to the memory.
     fn is_small(&self, at: u64, bytes: u64, command_bytes: u64) -> bool {
         let goes_on = self.streams.borrow_mut().goes_on(at, bytes);
         let is_short = command_bytes <= self.config.small_bytes;

@@ -130,7 +130,7 @@ impl Inner {
         }
     }
 
-    /// As [`Inner::share_out`], for one of `count` queue pairs.
+    /// Like [`Inner::share_out`], for one of `count` queue pairs.
     fn share_out_queue(
         &self,
         borrower: usize,

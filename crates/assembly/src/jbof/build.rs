@@ -46,10 +46,10 @@ impl Jbof {
         Jbof::give_power_at(clock, config, &Rc::new(cpu), drives)
     }
 
-    /// As [`Jbof::give_power`], with these processors of the host.
+    /// Like [`Jbof::give_power`], with these processors of the host.
     ///
     /// # Errors
-    /// As [`Jbof::give_power`].
+    /// Same as [`Jbof::give_power`].
     pub fn give_power_at(
         clock: &Clock,
         config: JbofConfig,

@@ -89,7 +89,7 @@ impl JbofConfig {
 
 /// A drive in a box.
 pub struct BoxedDrive {
-    /// Its name in messages.
+    /// Name of the drive in messages.
     pub name: Option<String>,
     /// The drive.
     pub config: DriveConfig,

@@ -43,7 +43,7 @@ const KEEP: f64 = 0.8;
 /// Minimum number of look-ups in a period for a meaningful miss ratio.
 const LOOKS_LEAST: u64 = 32;
 
-/// A drive, with what the steps below need.
+/// A drive with the values that the steps below need.
 #[derive(Clone, Copy)]
 struct Own<'a> {
     number: usize,
@@ -53,8 +53,8 @@ struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// Whether its own look-ups missed more than the target in the last period while DRAM was offered or lent. The
-    /// curve of a workload that has just begun tells nothing yet, but its misses do.
+    /// Whether the drive's own look-ups missed more than the target in the last period while DRAM was offered
+    /// or lent. Misses show this even when a workload is too recent for its curve.
     fn misses_what_it_lends(&self, aim: f64) -> bool {
         let counters = self.ftl.counters();
         let now = (counters.map_hits, counters.map_misses + counters.map_misses_shared);
@@ -137,7 +137,7 @@ impl Own<'_> {
         }
     }
 
-    /// Offers `spare` segments in at most `descriptors` descriptors: no more, and not much less.
+    /// Offers about `spare` segments, at most that many, in at most `descriptors` descriptors.
     async fn offer(&self, descriptors: usize, spare: u32, is_reliable: bool) {
         let dram = self.dram;
         let offered = dram.offered_segments();
@@ -185,7 +185,7 @@ impl Inner {
         }
     }
 
-    /// Gives back descriptors with more segments than the drive needs.
+    /// Returns descriptors with more segments than the drive needs.
     async fn give_back_surplus(&self, own: Own<'_>, wants: u32) {
         loop {
             let surplus = own.dram.borrowed_segments().saturating_sub(wants);

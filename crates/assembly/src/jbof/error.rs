@@ -12,7 +12,7 @@ pub enum JbofError {
     Config {
         /// Number of the drive.
         drive: usize,
-        /// Its error.
+        /// Reason.
         error: ConfigError,
     },
     /// No drives, or more than their numbers allow.
@@ -34,7 +34,7 @@ pub enum JbofError {
     Driver {
         /// Number of the drive.
         drive: usize,
-        /// Its failure.
+        /// Error of the drive's driver.
         error: DriverError,
     },
 }

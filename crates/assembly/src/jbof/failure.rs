@@ -99,10 +99,10 @@ impl Jbof {
     }
 
     /// Restarts the host, while the drives keep their power: every command in flight is lost as [`Lost::Deleted`],
-    /// drivers attach anew, and users must create new queue pairs. Returns when all present drives have drivers.
+    /// drivers attach again, and users must create new queue pairs. Returns when all present drives have drivers.
     ///
     /// # Errors
-    /// [`JbofError`] of a drive that fails. The others have drivers all the same.
+    /// [`JbofError`] of a drive that fails. The others have drivers nevertheless.
     pub async fn restart_host(&self) -> Result<(), JbofError> {
         let inner = &self.0;
         let _turn = inner.attaching.acquire(1).await;

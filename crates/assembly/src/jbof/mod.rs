@@ -115,10 +115,10 @@ impl Jbof {
         self.queue_pair_of(drive, QueuePriority::Medium).await
     }
 
-    /// As [`Jbof::queue_pair`], of another priority class.
+    /// Like [`Jbof::queue_pair`], of another priority class.
     ///
     /// # Errors
-    /// As [`Jbof::queue_pair`].
+    /// Same as [`Jbof::queue_pair`].
     ///
     /// # Panics
     /// If the drive does not exist.
@@ -127,10 +127,10 @@ impl Jbof {
         self.queue_pair_with(drive, queue).await
     }
 
-    /// As [`Jbof::queue_pair`], with entries and a processor of its own.
+    /// Like [`Jbof::queue_pair`], with entries and a processor of its own.
     ///
     /// # Errors
-    /// As [`Jbof::queue_pair`].
+    /// Same as [`Jbof::queue_pair`].
     ///
     /// # Panics
     /// If the drive does not exist.
@@ -159,7 +159,7 @@ impl Jbof {
         self.0.members[drive].present().map(|present| present.powered.clone())
     }
 
-    /// Its driver; `None`: the drive has no power, or the host has no driver for it.
+    /// Driver of a drive; `None` if the drive is not powered or the host has no driver for it.
     ///
     /// # Panics
     /// If the drive does not exist.
@@ -241,8 +241,8 @@ impl Jbof {
         self.harvest().map(|harvest| harvest.drives[drive].clone())
     }
 
-    /// Ends the host's background work for drives, once tenants have nothing in flight: copies in progress finish, and
-    /// none begins. The books balance afterwards.
+    /// Ends the host's background work for drives, once tenants have no I/O in flight: copies in progress
+    /// finish, and none begins. The byte counts of link, memory and controller balance afterwards.
     pub async fn quiesce(&self) {
         let Some(harvest) = self.harvest() else { return };
         for drive in &harvest.drives {
@@ -258,7 +258,7 @@ impl Jbof {
         self.harvest().and_then(|harvest| harvest.lends_to(drive))
     }
 
-    /// Time for which the hypervisor's lock was held; `None`: there is no hypervisor.
+    /// Time for which the hypervisor's lock was held; `None` without a hypervisor.
     pub fn hypervisor_lock_busy(&self) -> Option<Delay> {
         self.harvest().map(|harvest| harvest.hypervisor.lock_busy())
     }

@@ -20,9 +20,9 @@ pub enum Platform {
     Alone,
     /// Drives lend each other parts of themselves.
     Lending {
-        /// Their processors (4.4).
+        /// Whether drives lend processors (4.4).
         processor: bool,
-        /// Their DRAM (4.5).
+        /// Whether drives lend DRAM (4.5).
         dram: bool,
     },
     /// The host's processors and DRAM run the firmware of all drives.
@@ -106,19 +106,19 @@ impl Default for CentralConfig {
     }
 }
 
-/// What happens to a borrower's data at lenders.
+/// Handling of a borrower's data at lenders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copyback {
-    /// It is copied back to the borrower when the lender is reclaimed: VH.
+    /// Copied back to the borrower when the lender is reclaimed: VH.
     Copied,
-    /// It stays at the lender until the borrower's tenant overwrites it: VH (ideal).
+    /// Kept at the lender until the borrower's tenant overwrites it: VH (ideal).
     Kept,
 }
 
 /// Virtual drives: while a tenant's drive is busy, its writes go to other drives, too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VirtualConfig {
-    /// What happens to data at lenders.
+    /// Handling of data at lenders.
     pub copyback: Copyback,
     /// Spare space of each drive for others' data, in units of 4 KiB, in a namespace of its own after the tenant's.
     pub spare_units: u64,
@@ -141,10 +141,10 @@ pub struct VirtualConfig {
 }
 
 impl VirtualConfig {
-    /// With `spare_units` of each drive for others. The cost of a command is an estimate: device mapper, block layer
-    /// and notifications of a hypervisor in Linux take about as much as a guest's own I/O, some 6 us of a core of 2.1
-    /// GHz, of which a small part looks into the one map. The paper says only that the host becomes the bottleneck
-    /// (3.1).
+    /// A platform that lends `spare_units` of each drive. The cost of a command is an estimate: device
+    /// mapper, block layer and notifications of a hypervisor in Linux cost about as much as a guest's own
+    /// I/O, some 6 us of a 2.1 GHz core, of which a small part is the look-up in the shared map. The paper
+    /// says only that the host becomes the bottleneck (3.1).
     pub fn new(copyback: Copyback, spare_units: u64) -> Self {
         VirtualConfig {
             copyback,

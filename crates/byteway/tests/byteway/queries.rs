@@ -174,8 +174,8 @@ fn pushed_and_read(rows: u64, less_than: f64) -> [QueryRow; 2] {
     })
 }
 
-// What push-down is for, in the scenario that is handed out: of one row in a hundred at most 3 % of the table's bytes move; where all rows
-// are wanted it is hardly slower than reading them; and in between the two cross once at most.
+// Push-down must pay in the documented scenario: for one row in a hundred at most 3 % of the table's bytes
+// move; for all rows it is hardly slower than reading them; and in between the two curves cross at most once.
 #[test]
 fn push_down_pays_where_few_rows_pass_and_costs_little_where_all_do() {
     let rows = 20_000;
@@ -204,8 +204,9 @@ fn push_down_pays_where_few_rows_pass_and_costs_little_where_all_do() {
     assert!(ratios.windows(2).all(|pair| pair[0] <= pair[1] * 1.02), "{ratios:?}");
 }
 
-// What a drive refuses it would not do at all: its parts are pushed, the host does the rest, and the rows are the same whoever executes
-// what is pushed. What the host does for it counts as the host's.
+// A drive refuses a query that it supports only in part. The parts that it supports are pushed down, the host
+// does the rest, and the rows are the same wherever the parts are executed. The host's work is charged to the
+// host.
 #[test]
 fn a_query_is_split_between_drive_and_host() {
     let of = |execute: &str, sql: &str| {
@@ -270,7 +271,7 @@ fn a_short_result_is_fetched_without_a_list() {
     assert!(lists(&of("SELECT * FROM particles")) > 0);
 }
 
-// One of many queries of a scenario overflows: who reads the error must learn which.
+// One of many queries of a scenario overflows: the error must name it.
 #[test]
 fn a_query_that_fails_before_the_run_names_its_job() {
     let text = format!(
@@ -288,7 +289,8 @@ fn a_query_that_fails_before_the_run_names_its_job() {
     assert!(!output.status.success() && words.contains("job `large`: overflow"), "{words}");
 }
 
-// Bytes that a query moves are its cost: a comparison that called them throughput would praise who moves most.
+// Bytes that a query moves are its cost: a comparison that called them throughput would favor the query that
+// moves most.
 #[test]
 fn a_comparison_of_queries_has_no_throughput_in_bytes() {
     let folder = tempfile::tempdir().unwrap();

@@ -442,7 +442,7 @@ fn nvmeof_is_reproduced() {
     let kept = std::fs::read(folder.path().join("out/reproduce.json")).unwrap();
     let json: Value = serde_json::from_slice(&kept).unwrap();
     let points = json["points"].as_array().unwrap();
-    assert_eq!(points.len(), 20, "three systems, six numbers of jobs, one configuration; local I/O beside");
+    assert_eq!(points.len(), 20, "three systems, six numbers of jobs, one configuration; and local I/O");
     for point in points {
         assert_eq!(point["status"], "done", "{point:#?}");
         let stages = point["stages"].as_object().unwrap();

@@ -109,7 +109,7 @@ fn a_program_filters_the_rows_of_a_query() {
             true => assert_eq!(printed(&asked).0, by_sql),
             false => {
                 let words = String::from_utf8_lossy(&asked.stderr).into_owned();
-                assert!(!asked.status.success() && words.contains("no namespace of programs"), "{words}");
+                assert!(!asked.status.success() && words.contains("no programs namespace"), "{words}");
                 assert!(words.contains("[drive.override.programs]"), "{words}");
             }
         }
@@ -148,14 +148,14 @@ fn rows_of_a_generator_are_loaded() {
     );
     assert_eq!(one.lines().count(), 10);
     assert_ne!(one, two);
-    // No row that passes has its columns all the same.
+    // A result without rows has its columns nevertheless.
     assert_eq!(printed(&alone("SELECT id, x FROM p WHERE x > 2", "p=vpic,rows=9", &[])).0, "id,x\n");
     for (load, words) in [
         ("p=vpic", "write `vpic,rows=100000`"),
         ("p=vpic,rows=", "write `vpic,rows=100000`"),
         ("p=vpic,rows=0", "choose 1 to"),
         ("p=vpic,rows=-1", "write `vpic,rows=100000`"),
-        ("p=vpic,scale=1", "say how many rows"),
+        ("p=vpic,scale=1", "give the number of rows"),
         ("p=tpch-region,scale=1e9", "choose 0.001 to 100"),
         ("p=tpch-region,scale=nan", "choose 0.001 to 100"),
         ("p=vpicc,rows=9", "check the path"),
@@ -193,7 +193,8 @@ fn rows_are_printed_as_what_they_are() {
     assert_eq!(csv.lines().skip(1).collect::<Vec<_>>(), ["", "\"\"", "\"a,b\"", ""]);
 }
 
-// What is wrong with a program is said before a drive is made, or by the drive with the row at which it stopped it.
+// Mistakes in a program are reported before a drive is created, or by the drive with the row at which it
+// stopped the program.
 #[test]
 fn mistakes_of_programs_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -218,7 +219,7 @@ fn mistakes_of_programs_are_named() {
         (&["--program", "good", "--columns", "s"], "VARCHAR"),
         (&["--program", "good", "--columns", "m"], "\"m\""),
         (&["--program", "good", "--columns", "n", "--parameters", "0"], "hexadecimal"),
-        (&["--program", "good", "--columns", "n", "--on", "adaptive"], "can't be estimated"),
+        (&["--program", "good", "--columns", "n", "--on", "adaptive"], "cannot be estimated"),
         (&["--program", "loop", "--columns", "n"], "row 0: "),
         (&["--program", "loop", "--columns", "n", "--on", "host"], "row 0: "),
     ] {

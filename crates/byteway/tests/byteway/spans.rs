@@ -98,7 +98,7 @@ fn run_on(text: &str, ios_max: u32, room: usize) -> (Summary, Vec<u8>, std::io::
 
 fn run(text: &str, ios_max: u32) -> (Summary, Shown) {
     let (summary, bytes, outcome) = run_on(text, ios_max, usize::MAX);
-    outcome.expect("there is room");
+    outcome.expect("there is free space");
     (summary, Shown::read(&bytes))
 }
 

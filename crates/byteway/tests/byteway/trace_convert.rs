@@ -219,7 +219,7 @@ fn columns_are_named_by_the_user() {
     for (lines, what) in [
         ("columns = '-,op,offset,bytes'\n", "open replay needs the times"),
         ("columns = 'time,op,offset,bytes'\n", "time_us"),
-        ("columns = 'time_us,op,offset,bytes'\nunit = 'bytes'\n", "say their units"),
+        ("columns = 'time_us,op,offset,bytes'\nunit = 'bytes'\n", "determine their units"),
         ("columns = 'time_us,op,offset,bytes'\nformat = 'msr'\n", "contradicts the format msr"),
         ("unit = 'blocks'\n", "`bytes`, `sectors`"),
     ] {

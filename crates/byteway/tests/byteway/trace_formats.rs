@@ -45,7 +45,8 @@ fn read_any(path: &Path) -> Result<(Format, Vec<Record>), InputError> {
     read(path, &ReadOptions::default())
 }
 
-/// What a format preserves: its time resolution in picoseconds, units of offsets and lengths, devices, writes, trims.
+/// Properties that a format preserves: its time resolution in picoseconds, units of offsets and lengths,
+/// devices, writes, trims.
 fn keeps(format: Format) -> (u64, u64, u64, bool, bool, bool) {
     const US: u64 = 1_000_000;
     match format {

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `list.rs` | what a guest does with its drives, step by step |
 //! | `kept.rs` | drives that keep their data: what was synced is there at the next boot, after `kill -9`, too |
-//! | `pairs.rs` | a namespace of pairs beside one of blocks, by `nvme io-passthru`; its pairs are there after `kill -9`; over NVMe/TCP |
-//! | `tables.rs` | a namespace of tables: tasks and results by `nvme io-passthru`, between other hosts of the same drive |
+//! | `pairs.rs` | a KV namespace next to a block namespace, by `nvme io-passthru`; its key-value pairs survive `kill -9`; over NVMe/TCP |
+//! | `tables.rs` | a tables namespace: tasks and results by `nvme io-passthru`, between other hosts of the same drive |
 //! | `host_buffer.rs` | drives that ask for memory of the host's for their map, which comes and goes |
 //! | `remote.rs` | drives over NVMe/TCP: connected, verified, reset, the server killed and back |
 //! | `authenticated.rs` | hosts that have to authenticate: right, wrong and absent secrets, every hash and group; again under load |

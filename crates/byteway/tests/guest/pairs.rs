@@ -74,14 +74,14 @@ pub fn play(kernel: &str) {
     let data = folder.path().join("data");
     let mut guest = boot(kernel, &data);
     guest.run(
-        "the namespace of pairs is a generic device, and no block device",
+        "the KV namespace is a generic device, and not a block device",
         30,
         r#"
         [ -c $K ] || fail "$(ls /dev/ng* /dev/nvme*)"
         for block in /sys/block/${B##*/}/device/nvme*n*; do
           # Linux knows a disk of pairs, and hides it.
           name=/dev/${block##*/}
-          [ $name = $B ] || [ ! -e $name ] || fail "a block device of pairs: $name beside $B"
+          [ $name = $B ] || [ ! -e $name ] || fail "a block device for the KV namespace: $name next to $B"
         done
         nvme id-ns $B -n 1 >/dev/null
         "#,
@@ -102,7 +102,7 @@ pub fn play(kernel: &str) {
         # Into a larger buffer: the value's length is the command's result.
         kv 0x02 short --cdw10=4096 --data-len=4096 --read 2>&1 | tee /tmp/said
         grep -qi 'result: *\(0x\)\?0*7$' /tmp/said
-        # Beside it, blocks.
+        # Next to it, blocks.
         dd if=/tmp/long of=$B bs=1000 count=100 conv=fsync 2>/dev/null
         dd if=$B bs=1000 count=100 2>/dev/null | cmp - /tmp/long
         printf 'another' >/tmp/other

@@ -53,7 +53,7 @@ mount -o discard $N /mnt
 dd if=/dev/urandom of=/mnt/a bs=1M count=12 2>/dev/null
 sync
 md5sum /mnt/a >/tmp/sum
-# A reset under load: the initiator repeats what was under way.
+# A reset under load: the initiator repeats the commands in flight.
 verify /mnt/b --rw=randwrite --bs=4k --iodepth=8 --size=4m & running=$!
 sleep 0.5
 nvme reset /dev/nvme0

@@ -84,11 +84,11 @@ pub fn play(kernel: &str) {
     });
     guest.prelude = format!("{FIND}{COMMANDS}");
     guest.run(
-        "the namespace of tables is a generic device, and no block device",
+        "the tables namespace is a generic device, and not a block device",
         30,
         r#"
         [ -c $T ] || fail "$(ls /dev/ng* /dev/nvme*)"
-        ! ls /dev/nvme?n* || fail "a block device of tables"
+        ! ls /dev/nvme?n* || fail "a block device for the tables namespace"
         "#,
     );
 

@@ -7,8 +7,8 @@ use crate::time::Time;
 use std::rc::Rc;
 
 impl Clock {
-    /// Starts tracing: from now on `tracer` sees every use of a resource. Once the I/O with number `ios_max`
-    /// begins, it sees only uses for earlier I/Os, and none after they have ended.
+    /// Starts tracing: from now on `tracer` is told of every use of a resource. Once I/O number `ios_max`
+    /// begins, it is told only of uses for earlier I/Os, and of none after they have ended.
     pub fn trace(&self, tracer: Rc<dyn Tracer>, ios_max: u32) {
         let tracing = self.tracing();
         *tracing.state.borrow_mut() = State { tracer: Some(tracer), ios_max, ..State::default() };

@@ -41,7 +41,7 @@ pub struct Owner(pub u16);
 /// One resource of its kind. It serves one use at a time, so its uses never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Track {
-    /// The owner, filled in by the clock that the resource was made with.
+    /// Owner of the resource, filled in by its clock.
     pub owner: Owner,
     /// The kind.
     pub resource: Resource,
@@ -72,9 +72,9 @@ pub struct Usage<'a> {
     pub track: Track,
     /// Name of the work.
     pub what: &'static str,
-    /// When it begins.
+    /// Begin of the use.
     pub begin: Time,
-    /// When it ends. In the future if the resource is reserved ahead.
+    /// End of the use. In the future if the resource is reserved ahead.
     pub end: Time,
     /// Further details, by name.
     pub details: &'a [(&'static str, Detail)],
@@ -112,7 +112,7 @@ struct State {
     cut: Option<Time>,
     /// Traced I/Os in flight.
     in_flight: u64,
-    /// By task slot: the task, and the I/Os that it works for.
+    /// Tasks, each with the I/Os that it works for, by task slot.
     tasks: Vec<Option<(TaskId, Vec<u32>)>>,
     held: Vec<Vec<u32>>,
     free: Vec<u32>,

@@ -98,7 +98,7 @@ pub struct MemoryConfig {
     pub link: CxlConfig,
     /// Size of the area for payloads of any command, in bytes: a multiple of 4 KiB.
     pub area_bytes: u32,
-    /// Commit records that the host may have unanswered: a power of two; 0: there is no ring.
+    /// Commit records that the host may have unanswered: a power of two; 0 if there is no ring.
     pub records: u32,
     /// Interval at which the drive polls the ring.
     pub poll: Delay,
@@ -182,7 +182,7 @@ pub struct NamespaceConfig {
     pub units: u64,
     /// Size of a logical block; unused in namespaces without blocks.
     pub block: BlockSize,
-    /// Its I/O command set.
+    /// I/O command set of the namespace.
     pub set: CommandSet,
 }
 
@@ -229,11 +229,11 @@ pub struct CsdPolicy {
     pub readers: u32,
     /// Result bytes at which a query waits for the host to fetch them.
     pub buffer_bytes: u32,
-    /// What is wrong on purpose.
+    /// Injected defect, for tests of tests.
     pub canary: Option<CsdCanary>,
 }
 
-/// What is wrong with tables on purpose, for tests of tests.
+/// Injected defects of tables, for tests of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CsdCanary {
     /// The store's [`CatalogFirst`](byteway_tables::TablesCanary::CatalogFirst).
@@ -315,7 +315,7 @@ pub struct DriveConfig {
 /// A configuration that is not possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// What is wrong and what would be right.
+    /// The invalid value and the valid range.
     pub message: String,
 }
 

@@ -30,21 +30,22 @@ pub struct ProgramsPolicy {
     pub filter_fuel: u64,
     /// Cost of each class of instructions, as a multiple of [`WorkKind::Program`](byteway_firmware::WorkKind::Program).
     pub weights: Weights,
-    /// In which way they are broken on purpose: what a swarm must find.
+    /// Injected defect, which a swarm must detect.
     pub canary: Option<ProgramsCanary>,
 }
 
-/// How programs are broken.
+/// Injected defects of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramsCanary {
     /// A store to the last bytes of a range is lost.
     LoseStore,
-    /// A filter never wants the last row of a row group.
+    /// A filter never selects the last row of a row group.
     SkipRow,
 }
 
 impl Default for ProgramsPolicy {
-    /// 64 MiB of memory, 16 programs of at most 32 KiB, 8 runs at once of 100 million instructions; 10,000 for a row, 100 billion for a table.
+    /// 64 MiB of memory; 16 programs of at most 32 KiB; 8 concurrent runs of 100 million instructions; 10,000
+    /// instructions per row, 100 billion per task.
     fn default() -> Self {
         ProgramsPolicy {
             memory_bytes: 64 << 20,

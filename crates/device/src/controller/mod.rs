@@ -98,7 +98,7 @@ impl Controller {
         }
         tasks.push(clock.spawn("registers", run_registers(core.clone(), idle)));
         if is_first {
-            tasks.push(clock.spawn("what outlives the power", background::restore::run(sets.clone())));
+            tasks.push(clock.spawn("non-volatile state", background::restore::run(sets.clone())));
         }
         tasks.push(clock.spawn("lifecycle", lifecycle::run(sets.clone())));
         if is_first {
@@ -143,12 +143,12 @@ impl Controller {
     /// The translation layer.
     ///
     /// # Panics
-    /// If the controller is over an array of drives; [`Controller::backing`] tells.
+    /// If the controller is over an array of drives ([`Controller::backing`]).
     pub fn ftl(&self) -> &Ftl {
         self.0.core.backing.own_ftl()
     }
 
-    /// What stores its units.
+    /// The storage behind the controller's units.
     pub fn backing(&self) -> &Backing {
         &self.0.core.backing
     }
@@ -220,10 +220,10 @@ impl Controller {
         self.lend_as(0, qid, borrower, route)
     }
 
-    /// As [`Controller::lend`], for the drive with number `lender` among the borrower's peers.
+    /// Like [`Controller::lend`], for the drive with number `lender` among the borrower's peers.
     ///
     /// # Errors
-    /// As [`Controller::lend`].
+    /// Same as [`Controller::lend`].
     pub fn lend_as(
         &self,
         lender: u8,
@@ -243,8 +243,8 @@ impl Controller {
         lending::take_back(&self.0, qid)
     }
 
-    /// Drops the commands of a lent queue whose borrower is gone: they end without a completion, as in a reset. The
-    /// queue stays lent; the host must delete it.
+    /// Drops the commands of a lent queue whose borrower was removed: they end without a completion, as in a
+    /// reset. The queue stays lent; the host must delete it.
     pub fn abandon(&self, qid: u16) {
         slot::abandon(&self.0, qid);
     }
@@ -282,7 +282,7 @@ impl Controller {
         (self.0.core.config.bar_offset(), self.0.core.config.transfer.bar_bytes)
     }
 
-    /// The DVSEC that announces memory for the host in configuration space; `None`: there is no such memory.
+    /// The DVSEC that announces memory for the host in configuration space; `None` if there is no such memory.
     pub fn dvsec(&self) -> Option<DeviceDvsec> {
         self.0.dvsec()
     }
@@ -326,8 +326,9 @@ impl Controller {
         self.0.core.look_at_shadow_doorbells()
     }
 
-    /// To be called before polling stops: makes the host write the register at its next doorbell of any queue, then
-    /// reads all once more. `true` if any was new.
+    /// Prepares for the end of polling: requests that the host write the doorbell register at the next
+    /// submission or completion of any queue, then reads all shadow doorbells once more. Returns true if any
+    /// was new.
     pub fn arm_shadow_doorbells(&self) -> bool {
         self.0.core.arm_shadow_doorbells()
     }

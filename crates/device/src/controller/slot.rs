@@ -49,7 +49,7 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
             member: Member::First,
         };
         (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
-        // A command without its parse reserved pays for fetching and parsing here; then the pipeline's latency passes.
+        // A command without its parse reserved is charged for fetching and parsing here; then the pipeline's latency passes.
         let parse = match parse {
             Some(parse) => parse,
             None => {
@@ -196,8 +196,8 @@ async fn run_fused(
     slot.clear(statuses[0], statuses[1]);
 }
 
-/// Drops the commands of a lent queue whose borrower is gone: they end without a completion, as in a reset, and their
-/// slots become free. The queue stays lent, so that no further command of it is executed.
+/// Drops the commands of a lent queue whose borrower was removed: they end without a completion, as in a
+/// reset, and their slots become free. The queue stays lent, so that no further command of it is executed.
 pub(crate) fn abandon(sets: &Rc<CommandSets>, qid: u16) {
     let core = &sets.core;
     sets.lending.end(qid);

@@ -1,4 +1,5 @@
-//! What hosts should not send about tables and queries: each gets a clear status or problem, and the drive goes on.
+//! Invalid commands and payloads about tables and queries: each gets a definite status or problem, and the
+//! drive continues to work.
 
 use super::*;
 use arrow_array::{ArrayRef, Int32Array, Int64Array, StringArray};
@@ -19,7 +20,7 @@ async fn queue(driver: &Driver) -> QueuePair {
     driver.create_queue_pair(QueueConfig::new(64)).await.unwrap()
 }
 
-/// A client with a buffer of so many bytes, of a namespace.
+/// A client for a namespace, with a buffer of `bytes` bytes.
 async fn client(driver: &Driver, nsid: u32, bytes: u32) -> (TablesClient, IoBuffer) {
     let config = TablesConfig::new(Rules::only(Method::Prp), bytes);
     let client = TablesClient::new(queue(driver).await, nsid, &config);
@@ -159,8 +160,8 @@ fn a_result_that_is_longer_than_the_buffer() {
     });
 }
 
-// A cursor is its namespace's, and one command's at a time: results that another gets are lost to its owner, or, of another namespace,
-// told to those who must not know.
+// A cursor belongs to its namespace, and to one command at a time: results delivered to another command are
+// lost to their owner, or, across namespaces, disclosed.
 #[test]
 fn a_cursor_is_used_by_one_command_of_its_namespace() {
     SmallWorld::of(config_of_two()).run_driven(DriverConfig::default(), async |driver, powered| {
@@ -196,7 +197,7 @@ fn a_cursor_is_used_by_one_command_of_its_namespace() {
         assert_eq!(status(other_queue.cancel(cursor).await), Status::COMMAND_SEQUENCE_ERROR);
         driver.clock().sleep(Delay::from_ms(20)).await;
         let mut bytes = fetched.take().unwrap().unwrap();
-        // Whatever queue the commands come by, the result goes on.
+        // The result continues over any queue.
         bytes.extend(drain(&other_queue, &mut other_buffer, cursor).await.0);
         assert_eq!(texts(&ipc::decode(&bytes).unwrap()).len(), 20_000);
         assert_eq!(status(other_queue.cancel(cursor).await), Status::INVALID_FIELD);
@@ -205,7 +206,7 @@ fn a_cursor_is_used_by_one_command_of_its_namespace() {
     });
 }
 
-// A table that is dropped while it is read: the query has the rows of when it began, or whoever gets the units reads another's. They are
+// A table that is dropped while it is read: the query has the rows of when it began, or the next owner's units are read. They are
 // free when the cursor is closed.
 #[test]
 fn a_table_that_is_dropped_under_a_cursor() {

@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What can go wrong with echoes, in addition to the errors of any I/O.
+/// Errors of echoes, in addition to those of any I/O.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EchoError {
     /// A number has another echo than was put.
@@ -78,12 +78,12 @@ impl EchoClient {
         self.expected.borrow().len() as u32
     }
 
-    /// Nothing is there any more.
+    /// Expects nothing stored any more.
     pub fn forget(&self) {
         self.expected.borrow_mut().clear();
     }
 
-    /// What a number must hold is this, whatever was put.
+    /// Sets the expected content of a number, independent of earlier puts.
     pub fn expect(&self, number: u32, echo: &[u8]) {
         self.expected.borrow_mut().insert(number, echo.to_vec());
     }

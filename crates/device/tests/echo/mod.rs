@@ -108,7 +108,7 @@ fn a_job_of_echoes_is_verified_over_a_reset_and_a_power_cut() {
         clock.sleep(Delay::from_us(100)).await;
     });
     run(Some(medium), async |driver| {
-        assert_eq!(driver.namespaces_of(CSI).await, Ok(vec![ECHO]), "the namespace outlives the power");
+        assert_eq!(driver.namespaces_of(CSI).await, Ok(vec![ECHO]), "the namespace survives a power cut");
         let client = EchoClient::new(queue(&driver).await, ECHO, Method::Prp);
         client.count().await.expect("and has nothing in it");
         play(&client, "later", 200).await;
@@ -131,7 +131,7 @@ fn a_wrong_echo_is_a_mismatch() {
     });
 }
 
-// What a set does not expect is the host's, and must not be the drive's end.
+// Invalid input of a host must not crash the drive.
 #[test]
 fn what_is_wrong_gets_a_status() {
     run(None, async |driver| {
@@ -181,7 +181,7 @@ async fn admin(driver: &Driver, sqe: Sqe, data: Data<'_>) -> u32 {
     completed.dw0
 }
 
-// What a set keeps for a namespace lives as long as the namespace has it, and no longer.
+// A set's state of a namespace must live as long as the namespace, and no longer.
 #[test]
 fn namespaces_of_echoes_live_and_end() {
     let (_, medium) = run(None, async |driver| {

@@ -1,4 +1,4 @@
-//! Namespaces of both kinds on one drive: who is notified of them, and whose commands they take.
+//! Namespaces of both kinds on one drive: which hosts are notified of them, and which commands they accept.
 
 use super::pairs::{KV, KV_UNITS, VALUE_BYTES_MAX, all_sets, bench, field, keyed, store};
 use crate::fixture::{Bench, NS_4K, NS_512, pattern, read_write, set_features};

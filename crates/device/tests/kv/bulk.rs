@@ -88,7 +88,8 @@ fn what_is_not_so_many_pairs_stores_nothing() {
     });
 }
 
-// Whatever the bytes are, the drive answers, goes on, and keeps the pairs that no command names.
+// Whatever the bytes are, the drive answers, continues to work, and keeps key-value pairs that the command
+// does not name.
 #[test]
 fn any_payload_is_answered() {
     bench().with_queue(async |host, pair| {
@@ -141,7 +142,7 @@ fn where_room_ends_the_drive_says_how_many_it_has() {
     });
 }
 
-// The whole point of the client, and its price: without the window it is unknown what a crash of the host takes away.
+// Purpose and price of the client: without the window it is unknown what a crash of the host loses.
 #[test]
 fn a_crash_of_the_host_loses_what_the_window_says() {
     run(async |driver| {

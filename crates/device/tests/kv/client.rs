@@ -94,7 +94,7 @@ fn the_driver_finds_both_kinds() {
     run(async |driver| {
         let blocks: Vec<u32> = driver.namespaces().iter().map(|namespace| namespace.nsid).collect();
         assert_eq!(blocks, [1, 2]);
-        let [pairs] = driver.kv_namespaces()[..] else { panic!("one namespace of pairs") };
+        let [pairs] = driver.kv_namespaces()[..] else { panic!("one KV namespace") };
         assert_eq!((pairs.nsid, pairs.bytes), (KV, KV_UNITS * 4096));
         assert_eq!((pairs.key_bytes_max, pairs.value_bytes_max), (16, VALUE_BYTES_MAX));
         driver.reset().await.expect("a reset");

@@ -154,7 +154,7 @@ fn lists_are_in_order_and_whole() {
             assert_eq!(found, all[index..index + found.len()]);
             let used: usize = found.iter().map(|key| (2 + key.len()).next_multiple_of(4)).sum();
             let next = all.get(index + found.len()).map(|key| (2 + key.len()).next_multiple_of(4));
-            assert!(next.is_none_or(|next| 4 + used + next > 64), "there was room for one more");
+            assert!(next.is_none_or(|next| 4 + used + next > 64), "one more would have fit");
         }
         for bytes in [4, 5, 7] {
             assert_eq!(host.keys(&pair, b"", bytes).await, Ok(vec![]), "no key fits in {bytes}");

@@ -27,7 +27,7 @@ pub(super) const COMMIT: Methods = Methods::new().with_cxl_mem(true).with_cxl_co
 /// Where the page buffer begins: after the area and the ring.
 pub(super) const BUFFER: u64 = 8192 + 4096;
 
-/// A host's end of the ring that does what it is told.
+/// A host's end of the ring that stores exactly the given records.
 #[derive(Clone)]
 pub(super) struct Ring {
     pub(super) host: TestHost,
@@ -76,7 +76,7 @@ impl Ring {
         self.host.end().store_lines(at, &record.as_bytes()[..bytes], StoreOrdering::Flushed).await;
     }
 
-    /// What stands where the answer to a record goes.
+    /// Contents of the location for the answer to a record.
     pub(super) async fn look(&self, number: u32) -> CommitAnswer {
         let mut bytes = [0; ANSWER_BYTES as usize];
         self.host.end().load_lines(self.ring.answer(self.ring.index(number)), &mut bytes).await;
@@ -158,7 +158,7 @@ fn what_is_stored_by_records_is_found() {
     });
 }
 
-// Many records that are there at once: each has an answer of its own, also if several fail.
+// Many records present at once: each has its own answer, even if several fail.
 #[test]
 fn a_full_ring_is_answered_record_by_record() {
     with_ring(async |host, pair, ring| {
@@ -216,7 +216,7 @@ fn hostile_records_are_refused_and_change_nothing() {
             ("both conditions", CommitRecord { options: 3, ..good }, invalid),
             ("an unknown option", CommitRecord { options: 8, ..good }, invalid),
             ("all options", CommitRecord { options: 255, ..good }, invalid),
-            ("nobody's namespace", CommitRecord { nsid: 0, ..good }, Status::INVALID_NAMESPACE.with_dnr()),
+            ("an invalid namespace", CommitRecord { nsid: 0, ..good }, Status::INVALID_NAMESPACE.with_dnr()),
             ("a far one", CommitRecord { nsid: u32::MAX, ..good }, Status::INVALID_NAMESPACE.with_dnr()),
             ("one of blocks", CommitRecord { nsid: NS_4K, ..good }, Status::INVALID_NAMESPACE.with_dnr()),
             ("in the area", at_address(0), misplaced),
@@ -334,7 +334,7 @@ fn what_is_no_whole_record_of_this_round_is_none() {
         assert_eq!(ring.look(1).await.status(), Status::SUCCESS);
         at += 100;
         ring.next.set(3);
-        // A round later the same bytes are there, and are none.
+        // A round later the same bytes are present, and are not new records.
         for index in 2..RECORDS {
             assert_eq!(ring.commit(&[b'r', index as u8], at, &value).await.status(), Status::SUCCESS);
             at += 50;
@@ -352,7 +352,8 @@ fn what_is_no_whole_record_of_this_round_is_none() {
     });
 }
 
-// Lines of CXL.mem are in no order: a record that is there before its value must wait for it, and not indefinitely.
+// Lines of CXL.mem arrive in no order: a record that arrives before its value must wait for it, and not
+// indefinitely.
 #[test]
 fn a_record_waits_for_its_value() {
     with_ring(async |host, pair, ring| {

@@ -39,7 +39,7 @@ fn clients_store_one_by_one_and_many_at_once() {
                 stored.unwrap_or_else(|error| panic!("{ordering:?}, {bytes}: {error}"));
             }
             let counts = one.counts();
-            // What is longer than a page goes as it always did, and no bytes lie nowhere.
+            // A value longer than a page goes by the usual method, and its bytes are accounted for.
             assert_eq!((counts.cxl_commit, counts.prp, counts.fallbacks), (6, 3, 2), "{ordering:?}");
             let failed = Rc::new(Cell::new(0));
             for (which, client) in [&one, &two].into_iter().enumerate() {
@@ -47,7 +47,7 @@ fn clients_store_one_by_one_and_many_at_once() {
                 let batch = KvBatch::new(client, 40, move |_, stored| {
                     failed.set(failed.get() + u32::from(stored.is_err()));
                 });
-                let batch = batch.expect("room");
+                let batch = batch.expect("a free record");
                 for index in 0..400u64 {
                     let name = key(index * 2 + which as u64);
                     batch.store_pattern(name, 1 + (index * 97 % 700) as u32).await.expect("a store");

@@ -27,7 +27,7 @@ fn looking_while_nothing_happens_takes_no_events() {
         let (after, now) = (host.clock().counters(), host.drive().controller.commit_looks());
         assert!(after.polls - before.polls < 100, "{} polls", after.polls - before.polls);
         assert_eq!(now - looks, Delay::from_ms(100).ps() / POLL.ps());
-        // What is no record costs a look for each store, not one for each instant.
+        // Bytes that are not a record cost a check per store, not one per instant.
         for _ in 0..10 {
             ring.post_as_is(CommitRecord::default(), 8).await;
             host.sleep(Delay::from_ms(1)).await;

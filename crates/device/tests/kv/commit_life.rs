@@ -22,7 +22,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-// Records go on when their namespace does not: what is stored then lands in what is being emptied, or in the next owner's.
+// If records outlive their namespace, a value stored then reaches a namespace being emptied, or the next
+// owner's.
 #[test]
 fn records_find_out_what_has_become_of_their_namespace() {
     with_ring(async |host, pair, ring| {
@@ -126,11 +127,12 @@ fn a_reset_waits_for_the_record_that_is_being_taken() {
         let begin = host.clock().now();
         host.disable().await;
         assert!(host.clock().now().since(begin) > Delay::from_us(190), "the store takes 200 us");
-        assert_eq!(host.drive().controller.counters().records.get(), 0, "nobody is answered any more");
+        assert_eq!(host.drive().controller.counters().records.get(), 0, "no record is acknowledged any more");
     });
 }
 
-// What was answered is acknowledged: a power cut must not take it, and of what was not answered there is all or nothing.
+// An answered record is acknowledged: a power cut must not lose it, and must leave an unanswered one complete
+// or absent.
 #[test]
 fn a_power_cut_keeps_what_was_answered() {
     let mut lost = 0;

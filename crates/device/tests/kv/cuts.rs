@@ -1,4 +1,5 @@
-//! Power cuts in the middle of anything: what was acknowledged and durable is there afterwards, whole, and nothing else is.
+//! Power cuts in the middle of anything: acknowledged, durable key-value pairs are complete afterwards, and
+//! nothing else appears.
 
 use super::pairs::{KV, offering, with_pairs};
 use crate::fixture::drive_config;

@@ -118,7 +118,7 @@ async fn look(host: &TestHost, pair: &Pair, what: &str) -> bool {
 /// The next value goes to where the pointer is, shorter than what may still lie there.
 async fn go_on(host: &TestHost, pair: &Pair, what: &str) {
     let (at, limit) = pointer(host, pair).await;
-    assert!(limit - at >= 16384, "{what}: there is room for a page");
+    assert!(limit - at >= 16384, "{what}: a page is free");
     for (name, bytes) in [(&b"next"[..], 300), (b"next", 10)] {
         let (at, _) = pointer(host, pair).await;
         let behind = put(host, pair, name, at, &pattern(7, bytes)).await;
@@ -148,7 +148,7 @@ fn a_power_cut_between_store_and_completion() {
             });
             match reach {
                 Reach::Storing | Reach::Stored => {
-                    assert!(!is_there, "{reach:?}, plp {plp}: nobody stored it")
+                    assert!(!is_there, "{reach:?}, plp {plp}: it was never stored")
                 }
                 Reach::Completed => assert!(is_there || !plp, "plp {plp}: it was acknowledged"),
                 Reach::Rung(_) => outcomes[usize::from(is_there)] += 1,
@@ -179,7 +179,7 @@ fn a_host_crash_between_store_and_completion() {
             is_there
         });
         match reach {
-            Reach::Storing | Reach::Stored => assert!(!is_there, "{reach:?}: nobody stored it"),
+            Reach::Storing | Reach::Stored => assert!(!is_there, "{reach:?}: it was never stored"),
             Reach::Completed => assert!(is_there, "it was acknowledged"),
             Reach::Rung(_) => outcomes[usize::from(is_there)] += 1,
         }

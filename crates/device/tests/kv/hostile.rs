@@ -36,7 +36,7 @@ fn keys_have_1_to_16_bytes() {
                 refused(&host, &pair, key.sqe(VendorOpcode::KV_SEEK, 0, KV), Status::INVALID_KEY_SIZE).await;
             }
         }
-        // What lies after a key's length is no part of it.
+        // Bytes after a key's length are not part of it.
         let spelt = KeyField { length: 5, bytes: *b"there-and-beyond" };
         let exists = host.io(&pair, spelt.sqe(KvOpcode::EXIST, 0, KV)).await;
         assert_eq!(exists.status(), Status::SUCCESS);
@@ -121,7 +121,8 @@ fn a_value_that_cannot_be_fetched_changes_nothing() {
     });
 }
 
-// Whatever an entry holds, the drive answers it, goes on, and keeps the pairs that no command of it names.
+// Whatever an entry contains, the drive answers it, continues to work, and keeps key-value pairs that no
+// command of it names.
 #[test]
 fn any_entry_is_answered() {
     bench().with_queue(async |host, pair| {

@@ -108,7 +108,7 @@ fn there_are_few_iterators_and_none_for_ever() {
         assert_eq!(close(&host, &pair, all[0]).await, Status::SUCCESS);
         assert_eq!(close(&host, &pair, all[0]).await, GONE);
         assert_eq!(next(&host, &pair, all[0], 64).await.0.status(), GONE);
-        all[0] = begin(&host, &pair, b"").await.expect("there is room again");
+        all[0] = begin(&host, &pair, b"").await.expect("an iterator is free again");
         // One that is used lives on; the others are given up.
         for _ in 0..4 {
             host.sleep(Delay(ITERATOR_TIMEOUT.0 / 3)).await;

@@ -1,4 +1,5 @@
-//! What becomes of pairs: write protection, format, deletion and creation, sanitizing, shutdown, power cuts, resets.
+//! Lifetime of key-value pairs: write protection, format, deletion and creation, sanitize operations,
+//! shutdown, power cuts, resets.
 
 use super::pairs::{KV, KV_UNITS, all_sets, bench, keyed, store, with_pairs};
 use crate::fixture::management::{delete, format, wanted};
@@ -37,7 +38,7 @@ fn key(index: u32) -> [u8; 4] {
     index.to_be_bytes()
 }
 
-// What is protected can be read, and nothing of it changed.
+// Protected key-value pairs can be read, and not changed.
 #[test]
 fn protected_pairs_can_only_be_read() {
     bench().with_queue(async |host, pair| {
@@ -140,7 +141,7 @@ fn namespaces_of_pairs_come_and_go() {
     });
 }
 
-// What is left on the media after a sanitize operation is what the owner paid to have erased.
+// A sanitize operation must leave no key-value pair on the media.
 #[test]
 fn a_sanitize_operation_takes_all_pairs() {
     bench().with_queue(async |host, pair| {

@@ -1,4 +1,4 @@
-//! What the tests have in common: the drive, and a raw host's commands.
+//! Shared parts of the tests: the drive, and a raw host's commands.
 
 use crate::fixture::{Bench, PAGE, Pair, TestHost, cc};
 use byteway_clock::Delay;
@@ -9,7 +9,7 @@ use byteway_wire::nvme::register::Cc;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{Cqe, KvOpcode, Sqe, Status};
 
-/// The namespace of pairs, behind those of blocks: 16 MiB.
+/// The KV namespace, behind the block namespaces: 16 MiB.
 pub const KV: u32 = 3;
 /// Units of 4 KiB of [`KV`].
 pub const KV_UNITS: u64 = 4096;
@@ -20,7 +20,7 @@ pub const ITERATORS_MAX: u32 = 3;
 /// After so long one that is not used is ended.
 pub const ITERATOR_TIMEOUT: Delay = Delay::from_ms(50);
 
-/// Adds the namespace of pairs.
+/// Adds the KV namespace.
 pub fn with_pairs(config: &mut DriveConfig) {
     config.namespaces.push(NamespaceConfig::key_value(KV_UNITS));
     config.kv = Some(KvPolicy {

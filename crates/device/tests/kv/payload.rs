@@ -111,7 +111,7 @@ fn values_in_the_fields_of_commands() {
                 assert_eq!(host.remove(&pair, &key).await, Status::SUCCESS);
             }
         }
-        // What a head may not begin.
+        // Commands that a head must not begin.
         for pipelined in [false, true] {
             let mut wrong = stream(pipelined, b"key", &pattern(1, 100));
             wrong[0].cdw11 = wrong[0].cdw11 & !0xff | 17;

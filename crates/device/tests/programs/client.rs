@@ -83,7 +83,7 @@ fn filter() -> Vec<Instruction> {
     ]
 }
 
-// What it is all for: the rows that are wanted come, and the blocks stay where they are.
+// Purpose of the whole: the selected rows reach the host, and the blocks stay on the drive.
 #[test]
 fn a_filter_over_blocks_moves_only_its_rows() {
     run(None, async |driver| {
@@ -103,7 +103,7 @@ fn a_filter_over_blocks_moves_only_its_rows() {
         let from = BlocksRange { snsid: NS_4K, slba: 0, nlb_z: 7, ..BlocksRange::default() };
         client.copy_blocks(MEMORY, 0, 32 << 10, &[from]).await.expect("a copy");
         client.load(1, 42, &assemble(&filter())).await.expect("a program");
-        // Who was interrupted finds what it has left by its identifier.
+        // An interrupted host finds the program that it has left by its identifier.
         assert_eq!(client.find(42).await.expect("the list"), [(1, false)]);
         assert_eq!(client.find(41).await.expect("the list"), []);
         client.activate(1, true).await.expect("activated");
@@ -179,7 +179,8 @@ async fn fill_in(client: &ProgramsClient) {
     client.activate(0, true).await.expect("activated");
 }
 
-// What is volatile must be gone when the power is, and after what erases; and a reset, which a host does for any reason, must not take it.
+// Volatile state must be discarded by a power cut and by commands that erase; a reset, which a host issues
+// for any reason, must keep it.
 #[test]
 fn resets_keep_it_and_erasures_and_power_cuts_do_not() {
     let (_, medium) = run(None, async |driver| {

@@ -90,7 +90,7 @@ fn pieces_that_do_not_fit_are_refused() {
             host.refused(wrong, Status::INVALID_FIELD).await;
         }
         host.refused(Sqe { cdw15: u32::MAX, ..piece(256, 256) }, Status::INVALID_FIELD).await;
-        // A first piece begins anew.
+        // A first piece restarts the load.
         host.succeed(piece(0, 8)).await;
         host.refused(piece(256, 256), Status::INVALID_FIELD).await;
         host.succeed(piece(8, 504)).await;
@@ -134,7 +134,7 @@ fn limits_of_programs() {
     });
 }
 
-// What the verifier refuses must not stay: a slot that is taken by nothing could never be used again.
+// A program that the verifier refuses must not occupy its slot, which could then never be used again.
 #[test]
 fn what_is_no_program_is_refused_and_gone() {
     bench().enabled(async |host| {

@@ -65,7 +65,7 @@ fn a_program_sees_its_ranges_and_returns_64_bits() {
     });
 }
 
-// What a program is told is what it decides by.
+// A program decides by its parameters.
 #[test]
 fn a_program_finds_its_parameters() {
     bench().with_queue(async |host, pair| {
@@ -98,7 +98,8 @@ fn a_program_finds_its_parameters() {
     });
 }
 
-// What is not handed in can't be read or written: neither beside a range, nor in another namespace, nor the parameters.
+// Memory that was not passed to a program must be neither readable nor writable: next to a range, in another
+// namespace, or, for writes, the parameters.
 #[test]
 fn a_program_that_reaches_beyond_is_stopped() {
     bench().with_queue(async |host, pair| {
@@ -129,7 +130,7 @@ fn a_program_that_reaches_beyond_is_stopped() {
             host.succeed(unload_sqe(0)).await;
         }
         assert_eq!(read(&host, &pair, MEMORY, 0, 4096).await, [7; 4096]);
-        // The drive goes on.
+        // The drive continues to work.
         install(&host, 0, &[mov(R0, 5), exit()]).await;
         assert_eq!(returned(&execute(&host, &pair, 0, 0).await), 5);
     });
@@ -199,7 +200,7 @@ fn a_loop_ends_by_its_fuel_and_holds_up_nothing() {
         // Of two cores one is the programs'; a slice of 10,000 instructions weighs 15,000.
         for _ in 0..50 {
             let beside = time(block).await;
-            assert!(beside <= alone + Delay::from_us(16), "{beside:?} beside programs, {alone:?} alone");
+            assert!(beside <= alone + Delay::from_us(16), "{beside:?} next to programs, {alone:?} alone");
         }
         assert!(host.look(&pair.cq).is_none(), "the programs run on");
         for run in runs {
@@ -231,7 +232,8 @@ fn runs_leave_slots_for_other_commands() {
     });
 }
 
-// What a run takes is what its instructions weigh: a program that was free, or charged twice, would make push-down look better or worse.
+// A run is charged for its instructions: a free program, or one charged twice, would make push-down look
+// better or worse.
 #[test]
 fn a_run_takes_what_its_instructions_weigh() {
     bench().with_queue(async |host, pair| {
@@ -388,7 +390,7 @@ fn a_namespace_is_deleted_when_no_run_has_it() {
     });
 }
 
-// What is protected from writing is so from programs.
+// Write-protected memory is read-only for programs, too.
 #[test]
 fn a_protected_namespace_can_only_be_read() {
     bench().with_queue(async |host, pair| {

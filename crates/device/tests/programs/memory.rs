@@ -60,7 +60,7 @@ fn memory_holds_what_was_written() {
     });
 }
 
-// What lies outside would be memory of the drive's own.
+// Memory outside the namespace would be the drive's own.
 #[test]
 fn what_is_outside_is_refused() {
     bench().with_queue(async |host, pair| {
@@ -81,7 +81,7 @@ fn what_is_outside_is_refused() {
                 assert_eq!(cqe.status(), dnr(status), "{opcode} {bytes} from {start}");
             }
             assert_eq!(host.io(&pair, of(MEMORY_BYTES - 4, 4)).await.status(), Status::SUCCESS);
-            // No bytes at the end are bytes that are there.
+            // Zero bytes at the end are within range.
             let none = MemoryAccess { start: MEMORY_BYTES, bytes: 0 }.sqe(opcode, 0, MEMORY);
             assert_eq!(host.io(&pair, none.with_prp(page, 0)).await.status(), Status::SUCCESS);
         }
@@ -206,7 +206,7 @@ fn memory_costs_dram_and_no_flash() {
             host.clock().now().since(start)
         };
         let none = time(fill_sqe(MEMORY, 0, 0)).await;
-        // 1 MiB at 10 GB/s, and 50 ns until the last of it is there.
+        // 1 MiB at 10 GB/s, and 50 ns until its last byte arrives.
         assert_eq!(time(fill_sqe(MEMORY, 0, 1 << 20)).await - none, Delay(104_857_600 + 50_000));
         let page = host.pages(1);
         let of = |bytes| MemoryAccess { start: 0, bytes }.sqe(LocalMemoryOpcode::MEMORY_READ, 0, MEMORY);

@@ -155,7 +155,7 @@ async fn execute(host: &TestHost, pair: &Pair, program: u16, set: u16) -> Cqe {
     host.io(pair, execute_sqe(host, program, set, &[], &[], [0; 2])).await
 }
 
-/// What a program returned.
+/// Return value of a program.
 fn returned(cqe: &Cqe) -> u64 {
     assert_eq!(cqe.status(), Status::SUCCESS);
     u64::from(cqe.dw0) | u64::from(cqe.dw1) << 32

@@ -91,7 +91,7 @@ fn ordered() -> Vec<Instruction> {
     code
 }
 
-/// What a double is ordered by, as [`ordered`] has it.
+/// Sort key of a double, as in [`ordered`].
 fn order_of(value: f64) -> u64 {
     let bits = (value + 0.0).to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
@@ -255,7 +255,8 @@ fn a_filter_in_sql_and_as_a_program_gives_the_same_rows() {
                 assert_eq!(found.len(), expected.len(), "{sql}, table {seed}");
                 assert!(found == expected, "{sql}, table {seed}");
                 chosen += found.len();
-                // Before the task's own conditions, and before it aggregates; of columns that the program has not.
+                // Before the task's own conditions and its aggregation; on columns that the program does not
+                // receive.
                 let all = "SELECT COUNT(*), SUM(u), MIN(s) FROM";
                 let expected = pair.sql(&format!("{all} {name} WHERE ({sql}) AND j > 0")).await;
                 let task = format!("{all} {name} WHERE j > 0");

@@ -1,4 +1,4 @@
-//! What no host should send, and what ends in the middle.
+//! Invalid filters and tasks, and filters that end part way.
 
 use super::{REJECT, TABLES, by_program, decide, driven, pair};
 use crate::row_filters::Pair;
@@ -73,7 +73,7 @@ fn a_program_that_misbehaves_is_stopped() {
         assert_eq!(problem, Problem::Program, "{said}");
         assert!(said.contains("limit of instructions"), "{said}");
         works(&mut pair).await;
-        // What jumps out is no program.
+        // Bytes with a jump out of range are not a program.
         for wrong in [&[goto(5), exit()][..], &[mov(R0, 1)], &[]] {
             let loaded = pair.programs.load(2, 1, &assemble(wrong)).await;
             assert!(
@@ -110,8 +110,8 @@ fn what_is_wrong_with_a_filtered_task_is_said() {
             (by_program(&["n"; 65], &[], SQL), Problem::Execution, "columns of a program"),
             (by_program(&["n"], &[], "SELECT n FROM nowhere"), Problem::NoTable, "nowhere"),
             (by_program(&["n"], &[], "SELECT m FROM numbers"), Problem::Malformed, "\"m\""),
-            (Filtered { form: FILTERED, ..good() }, Problem::Malformed, "no form"),
-            (Filtered { form: 200, ..good() }, Problem::Malformed, "no form"),
+            (Filtered { form: FILTERED, ..good() }, Problem::Malformed, "unknown form"),
+            (Filtered { form: 200, ..good() }, Problem::Malformed, "unknown form"),
             (Filtered { task: &[], ..good() }, Problem::Malformed, ""),
         ] {
             let (problem, said) = pair.problem(&task).await;
@@ -127,7 +127,7 @@ fn what_is_wrong_with_a_filtered_task_is_said() {
                 1 => wrong[random.below(bytes.len() as u64) as usize] ^= 1 << random.below(8),
                 _ => wrong.iter_mut().for_each(|byte| *byte = random.next_u64() as u8),
             }
-            // Whatever it is: it ends, and the drive goes on.
+            // In every case it ends, and the drive continues to work.
             let _ = pair.ask(FILTERED, &wrong).await;
         }
         works(&mut pair).await;
@@ -178,7 +178,7 @@ fn a_program_stays_while_it_filters_and_no_longer() {
     });
 }
 
-/// Waits for a result, and has that aborted; gives how it ended, when no Abort is under way any more.
+/// Waits for a result, and has that aborted; gives how it ended, when no Abort is in flight any more.
 async fn abort_a_fetch(driver: &Driver, pair: &mut Pair, cursor: u32) -> Result<(), IoError<TablesError>> {
     let ended = aborted_fetch(driver, pair, cursor).await;
     driver.clock().sleep(Delay::from_ms(10)).await;
@@ -234,7 +234,7 @@ fn a_filter_ends_in_the_middle() {
             driver.clock().sleep(Delay::from_ms(1)).await;
             works(&mut pair).await;
         }
-        assert!(ended > 20, "{ended} were under way");
+        assert!(ended > 20, "{ended} were in flight");
         assert!(powered.drive.controller.is_quiet());
     });
 }

@@ -75,7 +75,7 @@ impl Pair {
         self.tables.append(&mut self.buffer, table, &stream).await.unwrap();
     }
 
-    /// Loads a program in this slot, in place of the one that is there, and activates it.
+    /// Loads a program in this slot, in place of the present one, and activates it.
     async fn install(&self, slot: u16, instructions: &[Instruction]) {
         if self.programs.activate(slot, false).await.is_ok() {
             self.programs.unload(slot).await.unwrap();
@@ -106,7 +106,7 @@ impl Pair {
         }
     }
 
-    /// What is wrong with a task, and the drive's words.
+    /// Problem of a task, and the drive's error text.
     async fn problem(&mut self, filtered: &Filtered<'_>) -> (Problem, String) {
         match self.filtered(filtered).await {
             Err(TablesError::Task { problem, words }) => (problem, words),

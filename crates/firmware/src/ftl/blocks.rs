@@ -60,9 +60,9 @@ struct Filling {
 pub(in crate::ftl) struct Marks {
     /// Program/erase cycles.
     pub(in crate::ftl) erases: u32,
-    /// It takes no more programs.
+    /// Whether the superblock accepts no more programs.
     pub(in crate::ftl) is_bad: bool,
-    /// It is bad, and empty.
+    /// Whether the superblock is bad and empty.
     pub(in crate::ftl) is_done: bool,
 }
 
@@ -100,7 +100,8 @@ struct DieBlocks {
     refreshing: VecDeque<u32>,
     /// Spares left.
     spares: u32,
-    /// One more free superblock is withheld from the host: something must be emptied that frees none first.
+    /// Whether one more free superblock is withheld from the host, for a collection that consumes space
+    /// before it frees any.
     is_claimed: bool,
     /// Superblocks closed so far, the clock by which they age.
     closings: u32,
@@ -116,7 +117,7 @@ pub(in crate::ftl) struct RecoveredBlock {
     pub(in crate::ftl) programmed: u32,
     /// Number of the last readable stripe; 0 if there is none.
     pub(in crate::ftl) last: u64,
-    /// Its first stripes are those of the base state.
+    /// Whether the first stripes of the superblock are those of the base state.
     pub(in crate::ftl) is_base: bool,
     /// The next stripe may be programmed.
     pub(in crate::ftl) can_go_on: bool,
@@ -152,7 +153,7 @@ pub(in crate::ftl) struct Blocks {
 /// Consequence of a superblock's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) enum Failed {
-    /// It was bad already.
+    /// The superblock was bad already.
     Before,
     /// A spare replaces it, or the cache shrinks.
     Replaced,

@@ -339,7 +339,7 @@ pub enum FtlError {
     NoUnits,
     /// Garbage collection would start too late.
     #[error(
-        "gc_start_free_blocks is {start}, it must be at least gc_reserve_blocks, {reserve}, and that at least 1"
+        "gc_start_free_blocks is {start}, it must be at least gc_reserve_blocks = {reserve}, which must be at least 1"
     )]
     Thresholds {
         /// The configured start.
@@ -500,7 +500,7 @@ mod tests {
         );
         assert_eq!(
             text(FtlError::Thresholds { start: 1, reserve: 2 }),
-            "gc_start_free_blocks is 1, it must be at least gc_reserve_blocks, 2, and that at least 1"
+            "gc_start_free_blocks is 1, it must be at least gc_reserve_blocks = 2, which must be at least 1"
         );
         let most = FtlConfig::BUFFER_UNITS_MAX;
         assert_eq!(

@@ -9,7 +9,7 @@ pub struct FtlCounters {
     pub user_units_written: u64,
     /// Bytes written by the host. A unit changed by [`edit`](crate::Ftl::edit) counts as a whole.
     pub user_bytes_written: u64,
-    /// Of those units, the ones that replaced a unit waiting in the buffer.
+    /// Written units that replaced a unit waiting in the buffer.
     pub units_overwritten_in_buffer: u64,
     /// Parts of units acknowledged from DRAM; included in [`user_units_written`](Self::user_units_written).
     pub parts_absorbed: u64,
@@ -17,11 +17,11 @@ pub struct FtlCounters {
     pub parts_merged: u64,
     /// Units read by the host.
     pub units_read: u64,
-    /// Of those, units found in the buffer.
+    /// Read units found in the buffer.
     pub units_read_from_buffer: u64,
-    /// Of those, units found in the read cache.
+    /// Read units found in the read cache.
     pub units_read_from_cache: u64,
-    /// Of those, unmapped units, which read as zeroes without a flash read.
+    /// Read units that were unmapped, which read as zeroes without a flash read.
     pub units_read_unmapped: u64,
     /// Units deallocated by the host.
     pub units_deallocated: u64,
@@ -44,7 +44,7 @@ pub struct FtlCounters {
     /// Host units programmed into the cache; included in
     /// [`units_programmed_host`](Self::units_programmed_host).
     pub units_programmed_cache: u64,
-    /// Of the units that garbage collection moved, the translation pages.
+    /// Translation pages among the units that garbage collection moved.
     pub map_units_collected: u64,
     /// Look-ups that found their translation page in the map cache. A command looks up each page once.
     pub map_hits: u64,
@@ -54,7 +54,7 @@ pub struct FtlCounters {
     pub map_misses_shared: u64,
     /// Translation pages read from flash.
     pub map_reads: u64,
-    /// Of those, pages that flash could not deliver.
+    /// Map reads that flash could not deliver.
     pub map_reads_failed: u64,
     /// Dirty translation pages evicted from the cache.
     pub map_evictions_dirty: u64,
@@ -82,13 +82,13 @@ pub struct FtlCounters {
     pub blocks_folded: u64,
     /// Superblocks that failed.
     pub blocks_retired: u64,
-    /// Of those, superblocks that have been emptied.
+    /// Retired superblocks that have been emptied.
     pub blocks_retired_empty: u64,
     /// Failed programs.
     pub program_failures: u64,
     /// Failed erases.
     pub erase_failures: u64,
-    /// Units that the host asked for and flash could not deliver.
+    /// Units requested by the host that flash could not deliver.
     pub units_unreadable: u64,
     /// Units that flash could not deliver when they were moved; they are unreadable from then on.
     pub units_lost: u64,

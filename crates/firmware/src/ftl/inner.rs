@@ -41,7 +41,7 @@ pub(super) struct State {
     /// The read cache, if enabled.
     pub(super) read_cache: Option<ReadCache>,
     pub(super) counters: FtlCounters,
-    /// How far the end of life has progressed.
+    /// Progress of the end of life.
     pub(super) end: EndOfLife,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Signals {
     pub(super) ails: Notify,
     /// A die started garbage collection because few superblocks are free, outside any window.
     pub(super) collection_begun: Notify,
-    /// By die: there may be work for its collector.
+    /// Notified when a die's collector may have work; by die.
     pub(super) collectors: Vec<Notify>,
 }
 
@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// As [`find`](State::find), with counters and the read cache, for a host read.
+    /// Like [`find`](State::find), with counters and the read cache, for a host read.
     #[inline]
     pub(super) fn find_counted(&mut self, base: &BaseState, lpa: u64) -> UnitLocation {
         let found = self.find(base, lpa);

@@ -100,7 +100,7 @@ impl Ftl {
     /// A translation layer over the medium of an earlier one with the same geometry and `config`.
     ///
     /// # Errors
-    /// As [`Ftl::new`].
+    /// Same as [`Ftl::new`].
     pub fn power_on(
         clock: &Clock,
         placement: Placement,
@@ -331,7 +331,7 @@ impl Ftl {
         Some(content)
     }
 
-    /// Reads a unit whose translation has been paid for. With `salvages`, a unit that flash cannot deliver is
+    /// Reads a unit whose translation has been charged. With `salvages`, a unit that flash cannot deliver is
     /// returned as its absorbed parts, if there are any, and unreadable blocks.
     async fn read_unit(
         &self,
@@ -387,7 +387,7 @@ impl Ftl {
         }
     }
 
-    /// Reads units whose translation has been paid for; with `has_pages` their map pages have been looked up,
+    /// Reads units whose translation has been charged; with `has_pages` their map pages have been looked up,
     /// too.
     async fn read_units(
         &self,
@@ -627,8 +627,8 @@ impl Ftl {
         self.0.space
     }
 
-    /// Ends its tasks: the drive is gone. Requests in progress never complete, and their tasks must be
-    /// killed.
+    /// Ends the layer's tasks, because the drive was removed. Requests in progress never complete, and their
+    /// tasks must be killed.
     pub fn stop(&self) {
         if let DataEnd::Far(far) = &self.0.flash {
             far.stop();
@@ -664,7 +664,7 @@ impl Ftl {
 }
 
 impl Inner {
-    /// Number of [`WorkKind::Translate`] that a look-up of `count` units pays for: one for each unit, or for
+    /// Number of [`WorkKind::Translate`] charged for a look-up of `count` units: one for each unit, or for
     /// each node of a tree of extents that it visits.
     #[inline]
     fn look_ups(&self, first: u64, count: u64) -> u64 {
@@ -682,7 +682,7 @@ impl Inner {
         }
     }
 
-    /// Pays for changes of the tree of extents up to now, after the work that made them.
+    /// Charges changes of the tree of extents up to now, after the work that made them.
     async fn pay_for_changes(&self) {
         if self.config.extents.is_none() {
             return;
@@ -698,7 +698,7 @@ impl Inner {
         self.clock.is_immediate() && self.power.is_ready.get() && self.cache.is_none()
     }
 
-    /// Pays for reading units from flash across a link.
+    /// Charges reads of units from flash across a link.
     async fn command_reads(&self, span: SpanId, spans: &Spans, units: u64) {
         self.placement.command_hardware(&self.clock, span, spans, FlashCommands::reads(units)).await;
     }
@@ -720,8 +720,8 @@ impl Inner {
         }
     }
 
-    /// Submits a read for garbage collection, which knows the contents where they are those of the base
-    /// state.
+    /// Submits a read for garbage collection. The contents are known in advance where they are those of the
+    /// base state.
     fn submit_read(
         &self,
         first: Ppa,

@@ -24,7 +24,7 @@ impl Ftl {
     /// [`Ftl::read`] of one unit, if [`is_plain`](Ftl::is_plain).
     ///
     /// # Errors
-    /// As [`Ftl::read`].
+    /// Same as [`Ftl::read`].
     pub async fn read_one(&self, span: SpanId, spans: &Spans, unit: u64) -> Result<Content, MediaError> {
         let inner = &*self.0;
         let (clock, placement) = (&inner.clock, &inner.placement);
@@ -72,7 +72,7 @@ impl Ftl {
     /// [`Ftl::write`] of one unit without FUA, if [`is_plain`](Ftl::is_plain).
     ///
     /// # Errors
-    /// As [`Ftl::write`].
+    /// Same as [`Ftl::write`].
     pub async fn write_one(
         &self,
         span: SpanId,

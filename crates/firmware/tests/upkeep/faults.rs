@@ -41,7 +41,7 @@ fn a_failed_program_is_done_again_elsewhere() {
                 write(&ftl, round % 3 * 30, 30, round as u32).await.unwrap();
             }
             flush(&ftl).await.unwrap();
-            assert_eq!(ftl.flash().programmed_stripes(BlockId(0)), 0, "erased, and nobody programs it again");
+            assert_eq!(ftl.flash().programmed_stripes(BlockId(0)), 0, "erased, and never programmed again");
         })
         .unwrap();
     let counters = then.counters();

@@ -79,7 +79,7 @@ fn a_drive_never_written_to_stays_as_it_was() {
         .unwrap();
 }
 
-// More may be requested than is possible: it must end all the same, and lose nothing.
+// More may be requested than is possible: the window must end nevertheless, and lose nothing.
 #[test]
 fn it_ends_whatever_is_asked_for() {
     for seed in 0..12 {

@@ -88,8 +88,8 @@ fn a_drive_never_written_to_stays_as_it_was() {
         .unwrap();
 }
 
-// More may be requested than is possible, again and again, under load: it must end all the same, block no
-// write for good, and lose nothing.
+// More may be requested than is possible, repeatedly, under load: the window must end nevertheless, block no
+// write indefinitely, and lose nothing.
 #[test]
 fn it_ends_whatever_is_asked_for() {
     for (blocks, every) in [(0, 3), (1, 7), (u32::MAX, 1), (u32::MAX, 40)] {

@@ -15,7 +15,7 @@ use std::rc::Rc;
 pub struct Gone(pub Rc<str>);
 
 impl Gone {
-    /// From a reason.
+    /// A lost link with a reason for reports.
     pub fn because(why: impl ToString) -> Gone {
         Gone(why.to_string().into())
     }
@@ -40,7 +40,7 @@ pub struct FarShape {
     pub has_one_bit_mode: bool,
     /// Programs, erases and reads can fail.
     pub can_fail: bool,
-    /// Nothing was ever programmed, erased or written to the system area.
+    /// Whether nothing was ever programmed, erased or written to the system area.
     pub is_new: bool,
     /// Age of the medium in nanoseconds.
     pub calendar_ns: u64,
@@ -57,13 +57,13 @@ pub struct BlockReport {
     pub erases_since_made: u32,
     /// Sensings since the erase.
     pub reads: u32,
-    /// When the first stripe was programmed, in nanoseconds of the calendar.
+    /// Time at which the first stripe was programmed, in nanoseconds of the calendar.
     pub programmed_at_ns: u64,
     /// Bits a cell.
     pub mode: Mode,
-    /// It is marked as bad.
+    /// Whether the superblock is marked as bad.
     pub is_bad: bool,
-    /// It must be erased before it can be programmed.
+    /// Whether the superblock must be erased before it can be programmed.
     pub is_unstable: bool,
 }
 

@@ -178,7 +178,7 @@ impl Far {
         self.0.batches.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// As [`Flash::submit_read`](crate::Flash::submit_read).
+    /// Same as [`Flash::submit_read`](crate::Flash::submit_read).
     pub fn submit_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
         let geometry = self.geometry();
         if first.0 >= geometry.total_units() || mask == 0 || mask & !geometry.full_mask() != 0 {
@@ -188,8 +188,8 @@ impl Far {
         self.submit(Verb::Read(mask), block, stripe, priority, ticket)
     }
 
-    /// A read out of range fails at once, without crossing the link. Such an address may come from the flash
-    /// itself.
+    /// Fails a read that is out of range, without crossing the link. The address may come from damaged flash
+    /// contents.
     #[cold]
     fn fail_read(&self, mask: u64, ticket: &Ticket) -> usize {
         let units = mask.count_ones();
@@ -202,7 +202,7 @@ impl Far {
         at
     }
 
-    /// As [`Flash::submit_program`](crate::Flash::submit_program).
+    /// Same as [`Flash::submit_program`](crate::Flash::submit_program).
     pub fn submit_program(
         &self,
         block: BlockId,
@@ -214,7 +214,7 @@ impl Far {
         self.submit(Verb::Program(batch), block, stripe, priority, ticket);
     }
 
-    /// As [`Flash::submit_move`](crate::Flash::submit_move). The data do not cross the link.
+    /// Like [`Flash::submit_move`](crate::Flash::submit_move). The data do not cross the link.
     pub fn submit_move(
         &self,
         sources: Vec<Ppa>,
@@ -227,7 +227,7 @@ impl Far {
         self.submit(Verb::Move(sources, batch), block, stripe, priority, ticket);
     }
 
-    /// As [`Flash::submit_erase`](crate::Flash::submit_erase).
+    /// Same as [`Flash::submit_erase`](crate::Flash::submit_erase).
     pub fn submit_erase(&self, block: BlockId, priority: Priority, ticket: &Ticket) {
         self.submit(Verb::Erase, block, 0, priority, ticket);
     }
@@ -271,27 +271,27 @@ impl Far {
         None
     }
 
-    /// As [`Flash::spare`](crate::Flash::spare), from what is known here.
+    /// Like [`Flash::spare`](crate::Flash::spare), from what is known here.
     pub fn spare(&self, ppa: Ppa) -> Option<Spare> {
         self.0.mirror.borrow().spare(ppa)
     }
 
-    /// As [`Flash::spares`](crate::Flash::spares), likewise.
+    /// Like [`Flash::spares`](crate::Flash::spares), likewise.
     pub fn spares(&self, first: Ppa, spares: &mut [Spare]) {
         self.0.mirror.borrow().spares(first, spares);
     }
 
-    /// As [`Flash::stripe_number`](crate::Flash::stripe_number), likewise.
+    /// Like [`Flash::stripe_number`](crate::Flash::stripe_number), likewise.
     pub fn stripe_number(&self, block: BlockId, stripe: u32) -> Option<u64> {
         self.0.mirror.borrow().number(block, stripe)
     }
 
-    /// As [`Flash::programmed_stripes`](crate::Flash::programmed_stripes), likewise.
+    /// Like [`Flash::programmed_stripes`](crate::Flash::programmed_stripes), likewise.
     pub fn programmed_stripes(&self, block: BlockId) -> u32 {
         self.0.mirror.borrow().block(block).programmed
     }
 
-    /// As [`Flash::stripes_of`](crate::Flash::stripes_of).
+    /// Same as [`Flash::stripes_of`](crate::Flash::stripes_of).
     pub fn stripes_of(&self, block: BlockId) -> u32 {
         match self.mode(block) {
             Mode::Full => self.geometry().pages,
@@ -299,12 +299,12 @@ impl Far {
         }
     }
 
-    /// As [`Flash::mode`](crate::Flash::mode).
+    /// Same as [`Flash::mode`](crate::Flash::mode).
     pub fn mode(&self, block: BlockId) -> Mode {
         self.0.mirror.borrow().block(block).mode
     }
 
-    /// As [`Flash::set_mode`](crate::Flash::set_mode). The far end receives the mode before any program.
+    /// Like [`Flash::set_mode`](crate::Flash::set_mode). The far end receives the mode before any program.
     pub fn set_mode(&self, block: BlockId, mode: Mode) -> bool {
         let has_mode = mode == Mode::Full || self.0.shape.has_one_bit_mode;
         if !has_mode || block.0 >= self.geometry().total_blocks() {
@@ -322,7 +322,7 @@ impl Far {
         true
     }
 
-    /// As [`Flash::mark_bad`](crate::Flash::mark_bad): effective here at once, and at the far end when the
+    /// Like [`Flash::mark_bad`](crate::Flash::mark_bad): effective here at once, and at the far end when the
     /// mark has crossed.
     pub fn mark_bad(&self, block: BlockId) {
         if block.0 < self.geometry().total_blocks() {
@@ -331,38 +331,38 @@ impl Far {
         }
     }
 
-    /// As [`Flash::is_bad`](crate::Flash::is_bad).
+    /// Same as [`Flash::is_bad`](crate::Flash::is_bad).
     pub fn is_bad(&self, block: BlockId) -> bool {
         self.0.mirror.borrow().block(block).is_bad
     }
 
-    /// As [`Flash::is_unstable`](crate::Flash::is_unstable).
+    /// Same as [`Flash::is_unstable`](crate::Flash::is_unstable).
     pub fn is_unstable(&self, block: BlockId) -> bool {
         self.0.mirror.borrow().block(block).is_unstable
     }
 
-    /// As [`Flash::erases`](crate::Flash::erases).
+    /// Same as [`Flash::erases`](crate::Flash::erases).
     pub fn erases(&self, block: BlockId) -> u32 {
         self.0.mirror.borrow().block(block).erases
     }
 
-    /// As [`Flash::erases_since_made`](crate::Flash::erases_since_made).
+    /// Same as [`Flash::erases_since_made`](crate::Flash::erases_since_made).
     pub fn erases_since_made(&self, block: BlockId) -> u32 {
         self.0.mirror.borrow().block(block).erases_since_made
     }
 
-    /// As [`Flash::each_erases`](crate::Flash::each_erases).
+    /// Same as [`Flash::each_erases`](crate::Flash::each_erases).
     pub fn each_erases(&self, take: impl FnMut(u32)) {
         self.0.mirror.borrow().each_erases().for_each(take);
     }
 
-    /// As [`Flash::reads_since_erase`](crate::Flash::reads_since_erase): those before attach, and those from
+    /// Like [`Flash::reads_since_erase`](crate::Flash::reads_since_erase): those before attach, and those from
     /// this end.
     pub fn reads_since_erase(&self, block: BlockId) -> u32 {
         self.0.mirror.borrow().block(block).reads
     }
 
-    /// As [`Flash::calendar`](crate::Flash::calendar).
+    /// Same as [`Flash::calendar`](crate::Flash::calendar).
     pub fn calendar(&self) -> Duration {
         Duration::from_nanos(self.calendar_ns())
     }
@@ -371,45 +371,45 @@ impl Far {
         self.0.shape.calendar_ns + self.0.clock.now().since(self.0.attached).0 / 1000
     }
 
-    /// As [`Flash::programmed_at`](crate::Flash::programmed_at), as of the answer's arrival.
+    /// Like [`Flash::programmed_at`](crate::Flash::programmed_at), as of the answer's arrival.
     pub fn programmed_at(&self, block: BlockId) -> Option<Duration> {
         let mirror = self.0.mirror.borrow();
         let known = mirror.block(block);
         (known.programmed > 0).then(|| Duration::from_nanos(known.programmed_at_ns))
     }
 
-    /// As [`Flash::read_root`](crate::Flash::read_root).
+    /// Same as [`Flash::read_root`](crate::Flash::read_root).
     pub async fn read_root(&self, slot: usize) -> Option<Rc<[u8]>> {
         self.system(SystemRequest::ReadRoot(slot)).await.into_iter().next()
     }
 
-    /// As [`Flash::write_root`](crate::Flash::write_root).
+    /// Same as [`Flash::write_root`](crate::Flash::write_root).
     pub async fn write_root(&self, slot: usize, bytes: Rc<[u8]>) {
         self.system(SystemRequest::WriteRoot(slot, bytes)).await;
     }
 
-    /// As [`Flash::record`](crate::Flash::record).
+    /// Same as [`Flash::record`](crate::Flash::record).
     pub fn record(&self) -> Option<Rc<[u8]>> {
         self.0.record.borrow().clone()
     }
 
-    /// As [`Flash::write_record`](crate::Flash::write_record).
+    /// Same as [`Flash::write_record`](crate::Flash::write_record).
     pub async fn write_record(&self, bytes: Rc<[u8]>) {
         self.system(SystemRequest::WriteRecord(bytes.clone())).await;
         self.0.record.replace(Some(bytes));
     }
 
-    /// As [`Flash::read_journal`](crate::Flash::read_journal).
+    /// Same as [`Flash::read_journal`](crate::Flash::read_journal).
     pub async fn read_journal(&self) -> Vec<Rc<[u8]>> {
         self.system(SystemRequest::ReadJournal).await
     }
 
-    /// As [`Flash::append_journal`](crate::Flash::append_journal).
+    /// Same as [`Flash::append_journal`](crate::Flash::append_journal).
     pub async fn append_journal(&self, page: Rc<[u8]>) {
         self.system(SystemRequest::AppendJournal(page)).await;
     }
 
-    /// As [`Flash::cut_journal`](crate::Flash::cut_journal). If the power is cut before the request has
+    /// Like [`Flash::cut_journal`](crate::Flash::cut_journal). If the power is cut before the request has
     /// crossed, the pages reappear.
     pub fn cut_journal(&self, pages: usize) {
         self.0
@@ -427,7 +427,7 @@ impl Far {
         answer.wait().await
     }
 
-    /// As [`Flash::sync`](crate::Flash::sync): asks the far end, and waits for its answer.
+    /// Like [`Flash::sync`](crate::Flash::sync): asks the far end, and waits for its answer.
     pub async fn sync(&self) {
         let ticket = self.ticket();
         self.submit(Verb::Sync, BlockId(0), 0, Priority::HostProgram, &ticket);

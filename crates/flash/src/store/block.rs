@@ -11,11 +11,11 @@ pub(super) struct Block {
     pub(super) erases: u32,
     /// Sensings since its erase.
     pub(super) reads: u32,
-    /// When its first stripe was programmed, by the medium's calendar.
+    /// Time of the first stripe's program, by the medium's calendar.
     pub(super) programmed_at_ns: u64,
     pub(super) ongoing: OngoingChange,
     pub(super) mode: Mode,
-    /// It is marked as bad.
+    /// Whether the superblock is marked as bad.
     pub(super) is_bad: bool,
 }
 

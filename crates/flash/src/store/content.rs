@@ -65,7 +65,7 @@ impl Spare {
 pub struct Outdated {
     /// Address of the unit.
     pub ppa: Ppa,
-    /// Its logical unit.
+    /// Logical unit.
     pub lpa: u64,
     /// A later version than the one that the unit holds: see [`Spare::sequence`].
     pub sequence: u64,
@@ -86,8 +86,8 @@ pub struct Batch {
 pub struct Dump {
     /// Units of the write buffer, oldest first.
     pub units: Vec<(Spare, Content)>,
-    /// Parts of units that overlay older units of the above, by blocks of 512 bytes. Blocks that are marked
-    /// unreadable ([`Content::marred`]) are not part of it.
+    /// Parts of units that overlay older units of this stripe, in blocks of 512 bytes. Blocks marked
+    /// unreadable ([`Content::marred`]) are excluded.
     pub parts: Vec<(Spare, Content)>,
     /// Further state of the firmware, encoded by it.
     pub records: Vec<u8>,

@@ -137,7 +137,7 @@ impl Store {
         *reads = reads.saturating_add(times);
     }
 
-    /// When its first stripe was programmed; None if none is.
+    /// Time of the first stripe's program; `None` if none is programmed.
     pub(crate) fn programmed_at_ns(&self, block: BlockId) -> Option<u64> {
         let state = &self.blocks[block.0 as usize];
         (state.programmed > 0).then_some(state.programmed_at_ns)
@@ -291,7 +291,7 @@ impl Store {
     }
 
     /// Calls `take` with the content of each unit in `mask`, in order; an unprogrammed unit is zero. Returns
-    /// the units whose contents are not what was written.
+    /// the units whose contents differ from what was written.
     pub(crate) fn read(&self, block: BlockId, stripe: u32, mask: u64, mut take: impl FnMut(Content)) -> u64 {
         let first = stripe * self.geometry.units_per_stripe();
         let state = &self.blocks[block.0 as usize];
@@ -357,7 +357,7 @@ impl Store {
         self.intact(ppa).unwrap_or_default()
     }
 
-    /// Content of a unit; None if it is not what was written.
+    /// Content of a unit; `None` if it differs from what was written.
     pub(crate) fn intact(&self, ppa: Ppa) -> Option<Content> {
         let mut content = Content::Zero;
         let geometry = &self.geometry;

@@ -75,7 +75,7 @@ fn each_retry_costs_a_command_a_sensing_and_the_data() {
 }
 
 // A caller who knows a unit's content must still learn that it is unreadable: otherwise lost data would be
-// made up.
+// invented.
 #[test]
 fn a_known_read_differs_from_another_in_what_it_delivers_alone() {
     run_with(Reliability { spread: 0.6, ..always(200.0) }, async |flash, clock| {

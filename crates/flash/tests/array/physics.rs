@@ -178,7 +178,7 @@ fn on_the_channel_commands_go_first_then_data_out_then_data_in() {
     });
 }
 
-// Without a command time no channel request is needed; the read must begin all the same.
+// Without a command time no channel request is needed; the read must begin nevertheless.
 #[test]
 fn a_command_may_take_no_time() {
     run_with(GEOMETRY, Timing { command: NONE, ..timing() }, async |flash, _| {

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What may be found of a superblock.
+/// Allowed states of a superblock after a cut.
 #[derive(Clone, Debug, Default)]
 struct Known {
     /// Numbers of the stripes of the durable generation, in order; None for a stripe that was unreadable

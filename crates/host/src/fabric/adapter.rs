@@ -49,7 +49,7 @@ enum Network {
 struct Inner {
     network: Network,
     associations: RefCell<Vec<Weak<Initiator>>>,
-    /// Messages received for associations that are gone.
+    /// Messages received for associations that no longer exist.
     strays: Cell<u64>,
     /// Buffers of received messages, reused for sending.
     spare: RefCell<Vec<Vec<u8>>>,
@@ -124,7 +124,7 @@ impl Adapter {
         }
     }
 
-    /// Messages received for associations that are gone.
+    /// Messages received for associations that no longer exist.
     pub fn strays(&self) -> u64 {
         self.0.strays.get()
     }

@@ -35,7 +35,6 @@ const AUTH_CID: u16 = 0xFFFB;
 const CID_MAX: u16 = 0xFFF0;
 /// Reconnection attempts, and the delay between them: as in Linux, a controller that does not come back for ten minutes
 /// is given up.
-/// minutes is given up.
 const RECONNECTS_MAX: u32 = 60;
 const RECONNECT_DELAY: Delay = Delay::from_s(10);
 /// Maximum length of an authentication message, in bytes: a page.
@@ -56,7 +55,7 @@ pub struct InitiatorConfig {
     pub admin_entries: u16,
     /// Maximum in-capsule data of commands on I/O queues, in bytes.
     pub in_capsule_bytes: u32,
-    /// How to authenticate if required.
+    /// Authentication, if required.
     pub authenticator: Option<Authenticator>,
 }
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// Credentials of a host.
 #[derive(Clone, Debug)]
 pub struct Authenticator {
-    /// Its secret, and the controller's if the controller must authenticate, too.
+    /// The host's secret, and the controller's if the controller must authenticate, too.
     pub secrets: HostSecrets,
     /// Algorithms and random bytes.
     pub endpoint: Rc<Endpoint>,

@@ -42,7 +42,7 @@ pub struct TcpConnection {
     request: IcReq,
     /// Maximum data of an H2CData PDU, in bytes.
     h2c_bytes_max: u32,
-    /// By command identifier.
+    /// Outstanding commands by identifier.
     commands: BTreeMap<u16, Described>,
     /// Requested data, by transfer tag: the command, and the offset.
     asked: BTreeMap<u16, (u16, u32)>,

@@ -1,6 +1,5 @@
 //! Batched stores: several outstanding stores from one task. Values are copied to buffers of the batch, and tasks
 //! created once execute the stores.
-//! made once carry them out.
 
 use super::{KvClient, StoreIf};
 use crate::buffer::IoBuffer;

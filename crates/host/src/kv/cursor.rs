@@ -1,4 +1,5 @@
-//! Cursors: the pairs of a namespace in key order, as of the cursor's creation ([`byteway_wire::nvme::vendor::kv`]).
+//! Cursors: the key-value pairs of a namespace in key order, as of the cursor's creation
+//! ([`byteway_wire::nvme::vendor::kv`]).
 
 use super::oracle::KvRead;
 use super::{KvClient, KvOracle};
@@ -59,13 +60,13 @@ impl KvClient {
 }
 
 impl KvCursor {
-    /// Reads the next pairs into the first `bytes` of `buffer` and passes each to `show`, verified. `false`: there are
-    /// no more.
+    /// Reads the next key-value pairs into the first `bytes` of `buffer` and passes each to `show`, verified.
+    /// Returns false if there are no more.
     ///
     /// # Errors
     /// [`KvIoError`] if the command failed or was lost; [`IoError::BrokenResult`] if the data is malformed,
-    /// [`KvError::Mismatch`] if it is wrong, [`KvError::TooSmall`] if the buffer is too small for the next pair, which
-    /// is not lost.
+    /// [`KvError::Mismatch`] if it is wrong, [`KvError::TooSmall`] if the buffer is too small for the next
+    /// pair, which is not lost.
     pub async fn next(
         &mut self,
         buffer: &mut IoBuffer,
@@ -125,7 +126,7 @@ impl KvCursor {
     }
 }
 
-/// Verifies a pair: it existed, and no key between it and the previous one is missing.
+/// Verifies a key-value pair: it existed, and no key between it and the previous one is missing.
 fn verify(view: &mut View, key: Key, value: &[u8]) -> Result<(), KvIoError> {
     let mut oracle = view.oracle.borrow_mut();
     let window = view.read.view(view.until);

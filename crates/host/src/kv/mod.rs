@@ -64,10 +64,10 @@ pub enum KvError {
     /// The contents of a key are wrong.
     #[error(transparent)]
     Mismatch(Box<KvMismatch>),
-    /// The buffer is too small for a pair.
+    /// The buffer is too small for a key-value pair.
     #[error("the buffer is too small for the next pair of {bytes} bytes")]
     TooSmall {
-        /// Bytes that the pair takes.
+        /// Length of the key-value pair, in bytes.
         bytes: u32,
     },
 }
@@ -95,7 +95,7 @@ impl From<IoError> for KvIoError {
 pub struct Answer {
     /// Whether the key exists.
     pub found: bool,
-    /// Of a retrieve: length of the whole value, in bytes. The buffer holds as much of it as fits.
+    /// For a retrieve: length of the whole value, in bytes, even if the buffer is smaller.
     pub value_bytes: u32,
     /// Trace record of the operation.
     pub span: SpanRecord,
@@ -238,7 +238,7 @@ impl KvClient {
     /// Checks whether a key exists.
     ///
     /// # Errors
-    /// As [`KvClient::retrieve`].
+    /// Same as [`KvClient::retrieve`].
     pub async fn exist(&self, key: Key) -> Result<Answer, KvIoError> {
         let opened = Opened::open(self.port());
         let reading = self.note_read();
@@ -260,7 +260,7 @@ impl KvClient {
     /// Deletes a key. A missing key is an answer, not an error.
     ///
     /// # Errors
-    /// As [`KvClient::retrieve`].
+    /// Same as [`KvClient::retrieve`].
     pub async fn delete(&self, key: Key) -> Result<Answer, KvIoError> {
         let opened = Opened::open(self.port());
         let writing = self.note_write(StoreIf::Exists, |oracle| oracle.begin_delete(key));
@@ -404,7 +404,7 @@ impl KvClient {
         carrier.queue.submit(request).await?.with_result(taken).await?
     }
 
-    /// As [`Inner::receive`], with the result by data pointer only; returns the completion.
+    /// Like [`Inner::receive`], with the result by data pointer only; returns the completion.
     async fn receive_by_pointer(
         &self,
         span: SpanId,

@@ -1,4 +1,4 @@
-//! Operations in flight, as the oracle knows them.
+//! Guards for operations in flight, which report their end to the oracle.
 
 use super::oracle::{KvRead, KvWrite};
 use super::{KvOracle, KvOutcome, StoreIf};

@@ -38,7 +38,7 @@ pub enum Held {
     Value {
         /// Version: the store that it comes from.
         version: u32,
-        /// Its length in bytes.
+        /// Length in bytes.
         bytes: u32,
     },
 }
@@ -48,7 +48,7 @@ pub enum Held {
 pub struct KvMismatch {
     /// The key.
     pub key: Key,
-    /// What was found, in words.
+    /// Description of the data found.
     pub found: String,
     /// Allowed contents.
     pub expected: Vec<Held>,
@@ -62,14 +62,14 @@ impl fmt::Display for KvMismatch {
 
 impl std::error::Error for KvMismatch {}
 
-/// The outcome of a store or delete.
+/// Outcome of a store or delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvOutcome {
-    /// It succeeded.
+    /// Success.
     Done,
-    /// It failed or was lost, and may have taken effect.
+    /// Failed or lost; may have taken effect.
     Uncertain,
-    /// It was refused, and changed nothing.
+    /// Refused, without effect.
     Refused,
 }
 
@@ -83,7 +83,7 @@ pub struct KvWrite {
     history: u32,
 }
 
-/// A deletion of all pairs in flight; ends by [`KvOracle::end_clear`].
+/// A deletion of all key-value pairs in flight; ends by [`KvOracle::end_clear`].
 #[must_use = "one that doesn't end leaves all keys undecided"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct KvClear(Vec<KvWrite>);
@@ -115,25 +115,26 @@ pub struct KvFlush(u64);
 #[derive(Clone, Copy, Debug)]
 struct Record {
     held: Held,
-    /// When it was submitted: earlier readers cannot have seen it.
+    /// Instant of submission: earlier readers cannot have seen it.
     submitted: u64,
-    /// As `submitted`, until a reader proves that it has replaced the others: then that moment.
+    /// Like `submitted`, until a reader proves that it has replaced the others: then that instant.
     begin: u64,
     end: u64,
-    /// It has certainly taken effect.
+    /// Whether it has certainly taken effect.
     is_certain: bool,
-    /// It survives a power cut.
+    /// Whether it survives a power cut.
     is_durable: bool,
-    /// It was left by a power cut: the media hold it, or something else and never this again.
+    /// Whether a power cut left it in doubt: the media hold it, or hold another value and never this one
+    /// again.
     is_left: bool,
 }
 
-/// What is known of a key.
+/// State of a key.
 #[derive(Clone, Copy, Debug)]
 enum Known {
-    /// It holds this value, durably if cuts are followed, with no operation in flight.
+    /// The key holds this value, durably if power cuts are tracked, with no operation in flight.
     Settled { version: u32, bytes: u32 },
-    /// It has a history, with this index.
+    /// The key has a history, with this index.
     Open(u32),
 }
 
@@ -316,7 +317,7 @@ impl KvOracle {
         self.end_as(write, outcome, self.cuts != Some(false));
     }
 
-    /// As [`KvOracle::end`]; `is_durable`: if it has succeeded, it survives a power cut.
+    /// Like [`KvOracle::end`]; `is_durable`: if it has succeeded, it survives a power cut.
     fn end_as(&mut self, write: KvWrite, outcome: KvOutcome, is_durable: bool) {
         let end = self.next_moment();
         let Some(History { key, records: history }) = self.histories.get_mut(write.history as usize) else {
@@ -383,13 +384,13 @@ impl KvOracle {
         }
     }
 
-    /// Notes that all pairs are about to be deleted, by a format or the like.
+    /// Starts a deletion of all key-value pairs, by a format or the like.
     pub fn begin_clear(&mut self) -> KvClear {
         let keys: BTreeSet<Key> = self.keys.keys().copied().collect();
         KvClear(keys.into_iter().map(|key| self.begin_delete(key)).collect())
     }
 
-    /// Ends a deletion of all pairs. If it has succeeded it is durable.
+    /// Ends a deletion of all key-value pairs. A successful one is durable.
     pub fn end_clear(&mut self, clear: KvClear, outcome: KvOutcome) {
         clear.0.into_iter().for_each(|write| self.end_as(write, outcome, true));
     }
@@ -510,8 +511,8 @@ impl KvOracle {
         }
     }
 
-    /// Notes that what is not durable may be gone without a power cut: the drive has recovered its contents anew,
-    /// because a deletion of all pairs failed. No operation is in flight.
+    /// Marks state that is not durable as possibly lost without a power cut: the drive has recovered its
+    /// contents again, because a deletion of all key-value pairs failed. No operation is in flight.
     pub fn reopen(&mut self) {
         let now = self.next_moment();
         for record in self.records_mut() {
@@ -520,7 +521,7 @@ impl KvOracle {
         }
     }
 
-    /// Notes that the namespace was formatted, or created anew: it is empty, with no operation in flight.
+    /// Notes that the namespace was formatted, or created again: it is empty, with no operation in flight.
     pub fn clear(&mut self) {
         self.abandon();
         self.keys.clear();

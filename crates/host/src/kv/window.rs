@@ -1,12 +1,12 @@
-//! The loss window of a client that gathers pairs: pairs acknowledged to its caller that the drive does not have yet,
-//! all of which a crash of the host loses.
+//! The loss window of a client that batches key-value pairs: pairs acknowledged to its caller that the drive
+//! does not have yet, all of which a crash of the host loses.
 //!
-//! A pair is in it from its acknowledgment until the command with the pair has completed. What a drive without
-//! power-loss protection holds in its DRAM is not in it: that survives the host.
+//! A pair is in it from its acknowledgment until the command with the pair has completed. What a drive
+//! without power-loss protection holds in its DRAM is not in it: that survives the host.
 
 use byteway_clock::{Delay, Time};
 
-/// Acknowledged pairs that are not on the drive, now and over time.
+/// Acknowledged key-value pairs that are not on the drive, now and over time.
 #[derive(Clone, Debug, Default)]
 pub struct LossWindow {
     pairs: u64,
@@ -17,35 +17,36 @@ pub struct LossWindow {
     figures: LossFigures,
 }
 
-/// Figures of a loss window over a period. A pair counts the bytes of its key and its value.
+/// Figures of a loss window over a period. A key-value pair counts the bytes of its key and its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossFigures {
     /// Length of the period.
     pub elapsed: Delay,
-    /// Pairs in the window, integrated over picoseconds: divided by `elapsed`, the mean.
+    /// Key-value pairs in the window, integrated over picoseconds: divided by `elapsed`, the mean.
     pub pair_time: u128,
     /// Bytes in the window, integrated over picoseconds.
     pub byte_time: u128,
-    /// Maximum number of pairs in the window.
+    /// Maximum number of key-value pairs in the window.
     pub pairs_max: u64,
     /// Maximum number of bytes in the window.
     pub bytes_max: u64,
-    /// Pairs that reached the drive after their acknowledgment.
+    /// Key-value pairs that reached the drive after their acknowledgment.
     pub landed: u64,
-    /// Total time of these pairs in the window, in picoseconds.
+    /// Total time of these key-value pairs in the window, in picoseconds.
     pub landed_time: u128,
-    /// Maximum time of a pair in the window.
+    /// Maximum time of a key-value pair in the window.
     pub time_max: Delay,
-    /// Acknowledged pairs that the drive may not have: their command failed, or the client was dropped.
+    /// Acknowledged key-value pairs that the drive may not have: their command failed, or the client was
+    /// dropped.
     pub lost: u64,
-    /// Commands with gathered pairs.
+    /// Commands with batched key-value pairs.
     pub batches: u64,
-    /// Pairs in these commands.
+    /// Key-value pairs in these commands.
     pub batch_pairs: u64,
 }
 
 impl LossWindow {
-    /// Pairs that a crash of the host would lose now, and their bytes.
+    /// Key-value pairs that a crash of the host would lose now, and their bytes.
     pub fn now(&self) -> (u64, u64) {
         (self.pairs, self.bytes)
     }
@@ -76,7 +77,7 @@ impl LossWindow {
         self.figures.bytes_max = self.figures.bytes_max.max(self.bytes);
     }
 
-    /// Notes that a pair of `bytes` was acknowledged.
+    /// Notes that a key-value pair of `bytes` was acknowledged.
     pub(super) fn told(&mut self, now: Time, bytes: u64) {
         self.pass(now);
         self.pairs += 1;
@@ -84,7 +85,7 @@ impl LossWindow {
         self.note_most();
     }
 
-    /// Notes that a pair acknowledged at `told` has reached the drive.
+    /// Notes that a key-value pair acknowledged at `told` has reached the drive.
     pub(super) fn landed(&mut self, now: Time, told: Time, bytes: u64) {
         self.leave(now, bytes);
         let time = now.since(told);
@@ -93,7 +94,7 @@ impl LossWindow {
         self.figures.time_max = self.figures.time_max.max(time);
     }
 
-    /// Notes that an acknowledged pair is lost, or may be.
+    /// Notes that an acknowledged key-value pair is lost, or may be.
     pub(super) fn lost(&mut self, now: Time, bytes: u64) {
         self.leave(now, bytes);
         self.figures.lost += 1;
@@ -105,7 +106,7 @@ impl LossWindow {
         self.bytes -= bytes;
     }
 
-    /// Notes that a command with `pairs` pairs has ended.
+    /// Notes that a command with `pairs` key-value pairs has ended.
     pub(super) fn sent(&mut self, pairs: u64) {
         self.figures.batches += 1;
         self.figures.batch_pairs += pairs;

@@ -63,7 +63,7 @@ pub struct Mismatch {
     pub lba: u64,
     /// Allowed contents without any other I/O in flight, the most likely last.
     pub expected: Vec<BlockContents>,
-    /// Its contents.
+    /// Contents of the block.
     pub found: BlockContents,
     /// Offset of the first byte that differs from the most likely contents.
     pub offset: usize,

@@ -15,13 +15,14 @@ const NEVER: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Record {
     value: Value,
-    /// When it began; `end`: when it ended.
+    /// Instant of its begin.
     begin: u64,
     end: u64,
-    /// When it was acknowledged: a later flush makes it durable.
+    /// Instant of its acknowledgment: a later flush makes it durable.
     acknowledged: u64,
     durable: bool,
-    /// It was left by a cut: the media hold it, or something else and never this again.
+    /// Whether a power cut left it in doubt: the media hold it, or hold another value and never this one
+    /// again.
     left: bool,
 }
 
@@ -30,7 +31,7 @@ struct Record {
 pub(super) struct Survivors {
     /// Acknowledged writes are durable.
     protected: bool,
-    /// By block. The contents of other blocks are durable, without writes in flight.
+    /// Records by block. The contents of other blocks are durable, without writes in flight.
     blocks: BTreeMap<u64, Vec<Record>>,
     /// Emptied histories, reused.
     spare: Vec<Vec<Record>>,
@@ -41,9 +42,9 @@ pub(super) struct Survivors {
 /// Certainty of a write that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Certainty {
-    /// It is on the media.
+    /// On the media.
     Durable,
-    /// It has taken effect.
+    /// Taken effect.
     Acknowledged,
     /// Unknown.
     None,
@@ -120,8 +121,8 @@ impl Survivors {
         self.forget_ended();
     }
 
-    /// Notes that at the moment `now` a block had the contents that `is_held` matches, with no write in flight:
-    /// everything else that happened to it came before.
+    /// Notes that at the instant `now` a block had the contents that `is_held` matches, with no write in
+    /// flight: every other write to it was earlier.
     pub(super) fn seen(&mut self, lba: u64, now: u64, is_held: impl Fn(Value) -> bool) {
         let Some(history) = self.blocks.get_mut(&lba) else { return };
         // Among writes of the same contents take the latest: earlier ones may have been replaced long ago.

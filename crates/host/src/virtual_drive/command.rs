@@ -45,7 +45,7 @@ struct Extent {
     blocks: Range<u64>,
     /// The units that contain them.
     units: Range<u64>,
-    /// They are whole units.
+    /// Whether the extents are whole units.
     is_whole: bool,
 }
 
@@ -375,8 +375,9 @@ impl Inner {
         Ok(done)
     }
 
-    /// Flush: everything completed becomes durable, wherever it is. Lenders are flushed first: data copied home
-    /// meanwhile is durable there before the map says that it is at home, so it is in one of the flushed places.
+    /// Flush: makes everything completed durable, wherever it is stored. Lenders are flushed first: data
+    /// copied home meanwhile is durable there before the map says that it is at home, so it is in one of the
+    /// flushed places.
     async fn flush(&self, own: &QueuePair, request: &Request<'_>) -> Result<Cqe, Lost> {
         for (number, drive) in self.hypervisor.drives.iter().enumerate() {
             if self.map.borrow().held(number) == 0 {

@@ -23,9 +23,9 @@ pub(super) struct Part {
 /// The map of a tenant's units at lenders. Other units are at home.
 #[derive(Default)]
 pub(super) struct RedirectionMap {
-    /// By first unit, without overlaps.
+    /// Runs by first unit, without overlaps.
     runs: BTreeMap<u64, Run>,
-    /// Number of units at each drive.
+    /// Number of units stored at each drive.
     held: Vec<u64>,
 }
 
@@ -39,7 +39,7 @@ impl RedirectionMap {
         self.held[lender]
     }
 
-    /// Whether everything is at home.
+    /// Whether no unit is stored at a lender.
     pub(super) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }

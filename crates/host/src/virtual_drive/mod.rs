@@ -62,7 +62,7 @@ const UNIT: u64 = byteway_wire::content::UNIT_BYTES as u64;
 #[derive(Default)]
 struct Outstanding {
     now: Cell<u32>,
-    /// That number, integrated over picoseconds since the mean was last taken.
+    /// `now`, integrated over picoseconds since the mean was last taken.
     sum: Cell<u128>,
     changed: Cell<Time>,
     since: Cell<Time>,
@@ -101,7 +101,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// A drive, as the hypervisor sees it.
+/// Configuration of a drive's hypervisor.
 pub struct HypervisorDriveConfig {
     /// The hypervisor's own queue pair.
     pub queue: QueuePair,
@@ -129,14 +129,14 @@ struct HypervisorDrive {
 /// Processor time of managing virtual drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HypervisorCosts {
-    /// For each command of a tenant, and for each copy.
+    /// Processor time for each command of a tenant, and for each copy.
     pub command: Delay,
     /// The part of it under the hypervisor's lock, which serializes commands. Waiting for the lock occupies no
     /// processor.
     pub lock: Delay,
 }
 
-/// How virtual drives copy data home.
+/// Configuration of copying data home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopybackConfig {
     /// Maximum number of units in a copy.
@@ -281,7 +281,7 @@ pub struct VirtualFigures {
     pub redirected: u64,
     /// Units of these writes.
     pub units_redirected: u64,
-    /// Writes that a lender did not execute, and that went home.
+    /// Writes that a lender did not execute, and that were written at home.
     pub returned: u64,
     /// Reads of data at lenders, in whole or in part.
     pub reads_at_lenders: u64,
@@ -391,7 +391,7 @@ impl VirtualDrive {
         self.0.to_copy.notify_all();
     }
 
-    /// Its lenders.
+    /// Lenders of the drive.
     pub fn lenders(&self) -> Vec<usize> {
         self.0.lenders.borrow().clone()
     }

@@ -1,7 +1,7 @@
 //! The location of a command's payload, and data pointers for parts of it.
 //!
-//! A block layer has a request's pages at hand when it splits the request. Here they are read from the command, by the
-//! device's walk over PRPs and SGLs, in the host's own memory.
+//! A real block layer has a request's pages when it splits the request. Here they are read from the command,
+//! by the device's walk over PRPs and SGLs, in the host's own memory.
 
 use byteway_link::Memory;
 use byteway_link::memory::PAGE_BYTES;

@@ -416,7 +416,10 @@ impl Fake {
             let mut completions = self.completions.borrow_mut();
             let queue = completions.get_mut(&cqid).unwrap();
             let taken = distance(queue.head, queue.tail, queue.entries);
-            assert!(taken + behind + 1 < queue.entries, "a test asks for what has room");
+            assert!(
+                taken + behind + 1 < queue.entries,
+                "the test requests no more than the queue has free slots"
+            );
             let mut place = || {
                 let place = (queue.address + 16 * u64::from(queue.tail), queue.phase);
                 queue.tail = (queue.tail + 1) % queue.entries;
@@ -736,7 +739,7 @@ impl Bar for Registers {
     }
 }
 
-/// What a test uses.
+/// Resources of a test.
 pub struct Rig {
     pub clock: Clock,
     pub port: Port,

@@ -156,7 +156,8 @@ fn a_batch_of_plain_commands_and_trains_rings_once() {
     });
 }
 
-// A plain drive must see plain commands only, and a queue without trains must transfer its payloads all the same.
+// A plain drive must receive plain commands only, and a queue without trains must transfer its payloads
+// nevertheless.
 #[test]
 fn what_cannot_go_falls_back_and_is_counted() {
     run(|rig| async move {
@@ -197,7 +198,7 @@ fn what_cannot_go_falls_back_and_is_counted() {
     });
 }
 
-// What the drive reports as stored or sent must equal what was sent and what arrived.
+// Data that the drive reports as stored or sent must equal what was sent and what arrived.
 #[test]
 fn a_spoiled_payload_is_noticed() {
     run(|rig| async move {

@@ -9,7 +9,7 @@ const BLOCKS: u64 = 3;
 const BASE_TAG: u16 = 5;
 const TAG: u16 = 6;
 
-/// What a block can hold: a version, or zeroes.
+/// Possible content of a block: a version, or zeroes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Version(u32),

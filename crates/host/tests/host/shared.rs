@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 const BASE: u64 = 0x10_0000_0000;
 const BYTES: u64 = 16 << 20;
-/// What a process that serves a drive does with its client's requests.
+/// Actions of a drive's process on its client's requests.
 struct Served {
     end: DeviceEnd,
     registers: Rc<dyn Bar>,

@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// A worker's access to a block namespace.
 pub(super) struct Blocks {
     client: Client,
-    /// For unverified reads in a namespace in which other jobs verify.
+    /// Client for unverified reads in a namespace in which other jobs verify.
     unchecked: Option<Client>,
     generator: RefCell<Generator>,
 }
@@ -26,7 +26,8 @@ pub(super) struct Buffers {
 }
 
 impl Blocks {
-    /// Over `queue`, which is enabled for the methods of `rules`. `oracle` has the namespace's expected content.
+    /// A worker on `queue`, which is enabled for the methods of `rules`. `oracle` has the namespace's
+    /// expected content.
     ///
     /// # Errors
     /// The namespace has an unsupported format.

@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// Bytes of a pair in an iterator's buffer in addition to its value: key and lengths.
+/// Bytes of a key-value pair in an iterator's buffer in addition to its value: key and lengths.
 const PAIR_BYTES: u32 = 64;
 
-/// Upper limit in bytes of a part of a scan, unless a single pair is longer.
+/// Upper limit in bytes of a part of a scan, unless a single key-value pair is longer.
 const SCAN_BYTES: u32 = 16 << 10;
 
 /// State shared by the workers of all jobs on a drive, created once per run.
@@ -37,7 +37,7 @@ pub(super) struct Common {
     inserted: Vec<Rc<Inserted>>,
     /// The tree of each namespace that has one.
     trees: RefCell<BTreeMap<u32, Rc<Tree>>>,
-    /// For each job the acknowledged pairs that the drive does not have yet.
+    /// Per job, the loss window: acknowledged key-value pairs that the drive does not have yet.
     windows: Vec<Rc<RefCell<LossWindow>>>,
     /// The longest value stored, and the buffer size that it needs.
     value_bytes_max: u32,
@@ -251,7 +251,8 @@ impl Pairs {
         }
     }
 
-    /// Iterates over `op.count` pairs. Its time is not attributed to stages, because it is several commands.
+    /// Iterates over `op.count` key-value pairs. The time is not attributed to stages, because a scan is
+    /// several commands.
     async fn scan(
         &self,
         client: &KvClient,

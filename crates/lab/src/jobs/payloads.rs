@@ -9,7 +9,7 @@ use byteway_workload::{Generator, Io, JobPlan, Kind};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How workers use a payload sink.
+/// A payload sink with its options.
 #[derive(Clone)]
 pub struct Sink {
     /// Return path of read results.
@@ -43,7 +43,7 @@ pub(super) struct Payloads {
 }
 
 impl Payloads {
-    /// Over `queue`, which is enabled for the methods of `config`.
+    /// A worker on `queue`, which is enabled for the methods of `config`.
     ///
     /// # Errors
     /// The drive has no sink.

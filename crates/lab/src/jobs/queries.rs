@@ -51,7 +51,7 @@ pub(super) fn plan_of(job: &JobPlan) -> Option<&QueryPlan> {
 /// A query, prepared before the measurement.
 struct Prepared {
     task: QueryTask,
-    /// Its table; `None`: the drive does not execute it.
+    /// Table of the query; `None` if the drive does not execute it.
     table: Option<TableInfo>,
     place: QueryPlace,
     /// The parts pushed down and the rest for the host, if the drive does not execute all of it; and the executor of each part.
@@ -272,7 +272,8 @@ async fn prepare_split(
     verify_split(session, settings, query, (*split, by), (sources, rng)).await
 }
 
-/// Has a query that is split executed once, if answers are verified, and holds the answer against what this host's engine finds.
+/// Executes a split query once, if answers are verified, and compares the result with that of this host's
+/// engine.
 async fn verify_split(
     session: &Session,
     settings: &JobPlan,

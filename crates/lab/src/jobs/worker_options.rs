@@ -1,4 +1,4 @@
-//! How workers use a drive.
+//! Options of workers.
 
 use super::payloads::Sink;
 use crate::drive_model::DriveModel;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// Minimum queue length of a queue that carries payloads or results.
 const LONG_RING: u32 = 1024;
 
-/// How workers use the drive, independent of their jobs.
+/// Options with which workers use the drive, independent of their jobs.
 pub struct WorkerOptions {
     /// Number of the drive in the run; jobs on other drives get no workers.
     pub drive: usize,

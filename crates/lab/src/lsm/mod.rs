@@ -13,8 +13,6 @@
 //! What it charges: each byte that the tree reads and writes crosses the link and reaches flash, in the tree's order, one command at a
 //! time. What it does not charge: the tree's processor time, and a file system's own reads and writes. Reads and writes bypass the page
 //! cache. The result is therefore an upper bound of a tree's performance on the drive.
-//! one command at a time. What it does not: the processor time of the tree, and a file system's own reads and writes. Reads
-//! and writes pass by the page cache. So what it shows is what the drive makes of a tree at best.
 
 mod files;
 mod turns;

@@ -116,7 +116,7 @@ impl Lsm {
         &self.client
     }
 
-    /// Stores a pair.
+    /// Stores a key-value pair.
     ///
     /// # Errors
     /// The tree or the drive failed; whether the pair was stored is then unknown.
@@ -127,7 +127,7 @@ impl Lsm {
     /// Deletes a key, if it exists.
     ///
     /// # Errors
-    /// As [`Lsm::store`].
+    /// Same as [`Lsm::store`].
     pub async fn delete(&self, key: &[u8]) -> Result<SpanRecord, LsmError> {
         Ok(self.perform(Order::Delete(key.to_vec())).await?.0)
     }
@@ -141,7 +141,7 @@ impl Lsm {
         Ok((record, found.pop().map(|(_, value)| value)))
     }
 
-    /// Up to `count` pairs from `first` on, in key order.
+    /// Reads up to `count` key-value pairs from `first` on, in key order.
     ///
     /// # Errors
     /// The tree or the drive failed.

@@ -36,7 +36,7 @@ pub struct PairsBench {
     pub jobs: Vec<JobPlan>,
     /// Transfer of values.
     pub transfer: TransferPlan,
-    /// Whether all pairs are deleted first.
+    /// Whether all key-value pairs are deleted first.
     pub erase: bool,
     /// Seed of everything random.
     pub seed: u64,
@@ -48,7 +48,7 @@ impl PairsBench {
     /// Attaches, runs the jobs, and returns the results.
     ///
     /// # Errors
-    /// No such drive, an unsupported request, or existing pairs with unknown content.
+    /// No such drive, an unsupported request, or existing key-value pairs with unknown content.
     pub fn run(&self, interrupt: &Interrupt) -> Result<Results, AttachedError> {
         let (bench, interrupt) = (self.clone(), interrupt.clone());
         match &self.place {
@@ -204,7 +204,7 @@ async fn format(driver: &Driver, nsid: u32) -> Result<(), AttachedError> {
     Ok(())
 }
 
-/// Existing pairs cannot be verified.
+/// Refuses a namespace with existing key-value pairs, which cannot be verified.
 async fn check_empty(driver: &Driver, nsid: u32) -> Result<(), AttachedError> {
     let queue = driver.create_queue_pair(QueueConfig::new(2)).await?;
     let client = KvClient::new(queue.clone(), nsid, KvConfig::new(Rules::only(Method::Prp), 4096));
@@ -216,7 +216,7 @@ async fn check_empty(driver: &Driver, nsid: u32) -> Result<(), AttachedError> {
     if keys.is_empty() {
         return Ok(());
     }
-    let what = format!("namespace {nsid} has pairs whose expected values are unknown");
+    let what = format!("namespace {nsid} has key-value pairs whose expected values are unknown");
     let cure = "add --erase, which deletes them, or --no-verify";
     Err(InputError::new(what, cure).into())
 }

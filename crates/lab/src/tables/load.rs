@@ -1,4 +1,5 @@
-//! Rows of Parquet files and generators to tables: they go to the drive as Arrow IPC streams, a few row groups with each append.
+//! Loads rows from Parquet files and generators into tables. They are sent as Arrow IPC streams, a few row
+//! groups per append.
 
 use crate::error::AttachedError;
 use crate::tables::Session;
@@ -11,27 +12,27 @@ use byteway_query::{Column, RecordBatch, Schema, ipc};
 use byteway_wire::nvme::status::Status;
 use byteway_workload::query::{Batches, RowSource};
 
-/// Bytes of rows that go to the drive with one append: what is appended is there whole or not at all.
+/// Size from which buffered rows are appended, in bytes of memory. An append is atomic.
 const APPEND_BYTES: usize = 16 << 20;
 
-/// What was loaded.
+/// Figures of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// Rows of the sources.
+    /// Rows read from the sources.
     pub rows: u64,
-    /// Rows of them that the table has.
+    /// Rows of the sources that were appended.
     pub rows_appended: u64,
-    /// Rows of the table now.
+    /// Rows of the table after the load.
     pub rows_in_all: u64,
-    /// Bytes that went to the drive.
+    /// Bytes sent to the drive.
     pub bytes: u64,
-    /// Appends.
+    /// Number of appends.
     pub appends: u64,
-    /// How long it took, in nanoseconds: of virtual time, if the drive is simulated or in a directory.
+    /// Duration in nanoseconds; in virtual time if the drive is simulated or in a directory.
     pub nanoseconds: u64,
 }
 
-/// Whether rows of one can be rows of the other.
+/// Whether rows with schema `own` can be appended to a table with schema `there`.
 fn is_like(own: &Schema, there: &Schema) -> bool {
     let like = |(own, there): (&Column, &Column)| {
         own.name == there.name && own.column_type == there.column_type && (there.nullable || !own.nullable)
@@ -55,13 +56,15 @@ fn described(schema: &Schema) -> String {
 }
 
 impl Session {
-    /// Appends rows to a table, which is made if it is not there, with the columns of the first source. After an error the table keeps the
-    /// rows of whole appends, in the order of the sources, which the error says; one that was made for this and has none is dropped again.
-    /// What is drawn follows from `rng` and the table's name.
+    /// Appends rows to a table, which is created with the columns of the first source if it does not exist.
+    /// Generated rows depend only on `rng` and the table's name.
+    ///
+    /// If loading fails, the table keeps the appends before, in the order of the sources, and the error
+    /// reports their number. A table that was created for this load and is still empty is dropped.
     ///
     /// # Errors
-    /// A file is no Parquet, a source has other columns than the table, or such as no table has; no table has such a name; or the drive has
-    /// no room.
+    /// [`AttachedError`] if a file is not a Parquet file, a source has other columns than the table or
+    /// unsupported ones, the name is invalid, or the drive has not enough free space.
     pub async fn load(
         &self,
         name: &str,
@@ -80,7 +83,7 @@ impl Session {
         loaded.nanoseconds = self.clock.now().since(begin).0 / 1000;
         let Err(error) = done else { return Ok(loaded) };
         match made {
-            // As it was. If it cannot be dropped, either, that is by the same cause.
+            // Restores the state before. If the drop fails too, its cause is that of the first error.
             Some(table) if loaded.appends == 0 => {
                 _ = self.client.drop_table(table).await;
                 Err(error)
@@ -95,7 +98,7 @@ impl Session {
         }
     }
 
-    /// The same; `made` is the table, if there was none.
+    /// Like [`load`](Self::load). Sets `made` to the number of a created table.
     async fn load_all(
         &self,
         name: &str,
@@ -185,7 +188,7 @@ impl Session {
         self.give_back(buffer);
         loaded.rows_in_all = appended.map_err(|error| match error {
             IoError::Status(status) if status.is(Status::CAPACITY_EXCEEDED) => {
-                let what = format!("the drive has no room for {rows} more rows");
+                let what = format!("the drive has not enough free space for {rows} more rows");
                 InputError::new(what, "drop a table, or give the drive more `capacity`").into()
             }
             error => AttachedError::from(error),

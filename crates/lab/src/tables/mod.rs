@@ -1,16 +1,16 @@
-//! Requests to a drive with tables from the command line: to one that is simulated for this, to one whose data is in a directory, or to
-//! one that another process serves.
+//! Requests from the command line to a drive with tables: a drive simulated for this purpose, one in a data
+//! directory, or one that another process serves.
 //!
 //! | file | what |
 //! |---|---|
-//! | `tables/mod.rs` | where the drive is, and a [`Session`] with it |
-//! | [`load`] | Parquet files to tables |
-//! | [`plan`] | where a query is executed, and why |
-//! | [`program`] | a query whose rows a program filters, of the drive and of this host |
-//! | `sample` | how many rows pass, by some row groups |
-//! | `reading` | columns that this host reads, several commands at once |
-//! | [`query`] | a query that the drive executes, and one that this host does |
-//! | [`split`] | a query that the drive refuses: what of it is pushed, and the rest |
+//! | `tables/mod.rs` | location of the drive, and a [`Session`] with it |
+//! | [`load`] | loads Parquet files and generated rows into tables |
+//! | [`plan`] | chooses where to execute a query |
+//! | [`program`] | queries with a row filter program, on the drive or this host |
+//! | `sample` | estimates selectivity from a few row groups |
+//! | `reading` | reads columns to this host, with several commands in flight |
+//! | [`query`] | executes a query on the drive or this host |
+//! | [`split`] | splits a query that the drive refuses as a whole |
 
 pub mod load;
 pub mod plan;
@@ -39,51 +39,51 @@ use byteway_wire::nvme::vendor::csd::{Problem, TableRecord};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How it is asked.
+/// Options of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOptions {
-    /// Its namespace; left out, the first that holds tables.
+    /// Namespace; `None` selects the first one with tables.
     pub nsid: Option<u32>,
-    /// How tasks cross.
+    /// Transfer method of tasks.
     pub method: Method,
-    /// Cycles a second of this host's processor, for what is modelled of it.
+    /// Modelled frequency of the host's processor, in Hz.
     pub hertz: u64,
-    /// Programs of the drive are used.
+    /// Whether to open a client for the drive's programs.
     pub programs: bool,
 }
 
-/// What becomes of what the drive holds.
+/// Changes that a request makes on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing.
+    /// The request only reads.
     None,
-    /// Tables come or go.
+    /// The request creates, changes or drops tables.
     Tables,
 }
 
-/// Host memory of a served drive's queues and buffers.
+/// Host memory for queues and buffers of a served drive, in bytes.
 const MEMORY_BYTES: u64 = 512 << 20;
 
-/// The longest payload of a command, if the drive transfers as much.
+/// Maximum payload of a command in bytes, unless the drive's limit is lower.
 const PAYLOAD_BYTES: u32 = 1 << 20;
 
-/// Says how long a simulated drive's cores were busy, in all.
+/// Returns the total busy time of a simulated drive's cores.
 type CoresBusy = Rc<dyn Fn() -> Delay>;
 
-/// A driver that is attached to a drive with tables.
+/// A connection to a drive with tables: an attached driver and its clients.
 pub struct Session {
     pub(crate) clock: Clock,
     pub(crate) client: TablesClient,
-    /// Buffers that no command uses.
+    /// Buffers not in use.
     pub(crate) buffers: Rc<RefCell<Vec<IoBuffer>>>,
-    /// This host's processor, and what its work on queries takes.
+    /// The host's processor, and its frequency in Hz.
     pub(crate) cpu: Rc<Station>,
     pub(crate) hertz: u64,
-    /// Programs of the drive, and the namespace that they are in.
+    /// Client of the drive's programs, and their namespace.
     programs: Option<(u32, ProgramsClient)>,
-    /// What the drive is able to do.
+    /// Performance model of the drive, for planning.
     pub(crate) model: Rc<DriveModel>,
-    /// How long the drive's cores were busy, in all, if it is simulated.
+    /// Total busy time of the drive's cores, if it is simulated.
     pub(crate) busy: Option<CoresBusy>,
     port: Port,
 }
@@ -91,16 +91,16 @@ pub struct Session {
 /// A table of a drive.
 #[derive(Clone, Debug)]
 pub struct TableInfo {
-    /// What the drive says of it.
+    /// Record of the table from Table List.
     pub record: TableRecord,
-    /// Its columns.
+    /// Decoded schema.
     pub schema: Schema,
 }
 
-/// Does `work` with the drive.
+/// Attaches to the drive and runs `work`.
 ///
 /// # Errors
-/// There is no such drive or namespace, or it can't do what is asked.
+/// [`AttachedError`] if there is no such drive or namespace, or `work` fails.
 pub fn with_drive<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
     source: &DriveSource,
     options: SessionOptions,
@@ -132,7 +132,7 @@ pub fn with_drive<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'st
     }
 }
 
-/// Attaches, does the work, and shuts the drive down. An answer that changed nothing stands, whether or not the drive shuts down after it.
+/// Attaches, runs `work`, and shuts the drive down. A failed shutdown is an error only after a change.
 async fn exchange<T, W: Future<Output = Result<T, AttachedError>>>(
     clock: Clock,
     port: Port,
@@ -176,14 +176,14 @@ async fn exchange<T, W: Future<Output = Result<T, AttachedError>>>(
     }
 }
 
-/// The namespace with this identifier, or the first that holds tables.
+/// Namespace `nsid`, or the first one with tables.
 fn namespace(there: &[u32], nsid: Option<u32>) -> Result<u32, InputError> {
     if let Some(found) = there.iter().find(|own| nsid.is_none_or(|nsid| **own == nsid)) {
         return Ok(*found);
     }
     let what = match nsid {
-        Some(nsid) => format!("the drive has no namespace {nsid} of tables"),
-        None => "the drive has no namespace of tables".to_owned(),
+        Some(nsid) => format!("the drive has no tables namespace {nsid}"),
+        None => "the drive has no tables namespace".to_owned(),
     };
     let list: Vec<String> = there.iter().map(u32::to_string).collect();
     let cure = match list.is_empty() {
@@ -194,11 +194,10 @@ fn namespace(there: &[u32], nsid: Option<u32>) -> Result<u32, InputError> {
 }
 
 impl Session {
-    /// Of a client whose queue pair is enabled for its methods. `cpu` is this host's processor, of `hertz` cycles a second; `model` is of
-    /// the drive.
+    /// A session over a client whose queue pair is enabled for its methods.
     ///
     /// # Errors
-    /// The host has no memory for a buffer.
+    /// [`AttachedError`] if there is no host memory for a buffer.
     pub(crate) fn new(
         clock: &Clock,
         client: TablesClient,
@@ -212,7 +211,7 @@ impl Session {
         Ok(Session { clock, client, buffers, cpu, hertz, model, busy: None, programs: None, port })
     }
 
-    /// Has the drive hold a task against its table: what is wrong with it, if anything is, and where the time went.
+    /// Makes the drive check a task. Returns the problem, if any, and the span of the I/O.
     pub(crate) async fn check(
         &self,
         form: Form,
@@ -224,10 +223,10 @@ impl Session {
         Ok(checked?)
     }
 
-    /// All tables.
+    /// Lists all tables.
     ///
     /// # Errors
-    /// The drive does not say, or says what no table is.
+    /// [`AttachedError`] if the command failed, or a record or schema is malformed.
     pub async fn tables(&self) -> Result<Vec<TableInfo>, AttachedError> {
         let mut buffer = self.take_buffer()?;
         let records = self.client.list(&mut buffer).await;
@@ -236,17 +235,17 @@ impl Session {
         let info = |record: TableRecord| match Schema::from_bytes(&record.schema) {
             Ok(schema) => Ok(TableInfo { record, schema }),
             Err(error) => {
-                let what = format!("the drive's table {:?} has a schema that is none: {error}", record.name);
+                let what = format!("the drive's table {:?} has an invalid schema: {error}", record.name);
                 Err(InputError::new(what, "drop it, and load it again").into())
             }
         };
         records.into_iter().map(info).collect()
     }
 
-    /// The table of that name.
+    /// Finds a table by name.
     ///
     /// # Errors
-    /// There is none.
+    /// [`AttachedError`] if there is none.
     pub async fn table(&self, name: &str) -> Result<TableInfo, AttachedError> {
         let all = self.tables().await?;
         let names: Vec<&str> = all.iter().map(|table| table.record.name.as_str()).collect();
@@ -258,27 +257,27 @@ impl Session {
         Ok(found.ok_or_else(|| InputError::new(format!("the drive has no table {name:?}"), cure))?)
     }
 
-    /// Ends a table.
+    /// Drops a table.
     ///
     /// # Errors
-    /// There is no such table, or the drive refuses.
+    /// [`AttachedError`] if there is no such table, or the command failed.
     pub async fn drop_table(&self, name: &str) -> Result<(), AttachedError> {
         let table = self.table(name).await?;
         Ok(self.client.drop_table(table.record.table).await?)
     }
 
-    /// A buffer for commands.
+    /// Takes a free buffer, or allocates one.
     pub(crate) fn take_buffer(&self) -> Result<IoBuffer, AttachedError> {
         let free = self.buffers.borrow_mut().pop();
         free.map_or_else(|| Ok(self.client.buffer()?), Ok)
     }
 
-    /// A buffer is used no more.
+    /// Returns a buffer for reuse.
     pub(crate) fn give_back(&self, buffer: IoBuffer) {
         self.buffers.borrow_mut().push(buffer);
     }
 
-    /// Bytes that have crossed the link to the drive and from it, if it is simulated.
+    /// Bytes on the link so far, to and from the drive; `None` unless it is simulated.
     pub(crate) fn crossed(&self) -> Option<(u64, u64)> {
         let Port::Link(host) = &self.port else { return None };
         let wire = |direction| host.ledger().total(direction).wire;

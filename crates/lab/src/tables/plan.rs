@@ -1,9 +1,9 @@
-//! Where a query is executed: by the drive, or by this host with all that it reads; and why.
+//! Chooses where to execute a query: on the drive, or on this host after reading the columns.
 //!
-//! Both give the same rows. What differs is what crosses, a result or the columns that the query needs, and whose cores work. The plan
-//! estimates how long each would take, and chooses the shorter: bytes over flash and link, cycles of the drive's cores and of this host's,
-//! by the drive's profile. How many rows pass is estimated by zone maps where they leave nothing open, and else by a sample of row groups,
-//! of at most 1 MiB.
+//! Both return the same rows. They differ in what crosses the link (the result, or the columns) and in whose
+//! cores work. The plan estimates the duration of each from the drive's profile (bytes over flash and link,
+//! cycles of both processors), and chooses the shorter. Selectivity is estimated from zone maps where they
+//! are conclusive, otherwise from a sample of row groups of at most 1 MiB.
 
 use crate::drive_model::DriveModel;
 use crate::error::AttachedError;
@@ -17,51 +17,51 @@ use byteway_query::cost::Amount;
 use byteway_query::estimate::{RowCost, row_cost};
 use byteway_query::{ColumnType, DataType, Execution, GroupMeta, Query, QueryError, Refusal, Task};
 
-/// What is known of a query before it is executed.
+/// Execution plan of a query, with its estimates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The table.
+    /// Name of the table.
     pub table: String,
-    /// Its columns that the query needs.
+    /// Columns that the query reads.
     pub columns: Vec<String>,
-    /// Row groups of the table, and those that zone maps don't rule out.
+    /// Number of row groups, and number of those that zone maps do not rule out.
     pub groups: (u64, u64),
-    /// Rows of the table.
+    /// Number of rows of the table.
     pub rows: u64,
-    /// The share of its rows that conditions let pass, estimated.
+    /// Estimated fraction of rows that pass the filter, 0 to 1.
     pub selectivity: f64,
-    /// The row groups by which that is estimated.
+    /// The sample behind the estimate.
     pub sample: SelectivitySample,
-    /// Bytes of the columns that this host would read, of all row groups.
+    /// Bytes of the columns over all row groups, which this host would read.
     pub column_bytes: u64,
-    /// Bytes of a result, estimated.
+    /// Estimated size of the result, in bytes.
     pub result_bytes: u64,
-    /// How long the drive would take, and how long this host, in nanoseconds.
+    /// Estimated duration on the drive and on this host, in nanoseconds.
     pub nanoseconds: (u64, u64),
-    /// Who should execute it.
+    /// Where to execute the query.
     pub choice: Executor,
-    /// Why, in words.
+    /// Reason for the choice, human-readable.
     pub why: String,
 }
 
-/// Groups of a query that has any, as far as an estimate goes.
+/// Assumed number of groups of a query with GROUP BY.
 const GROUPS: f64 = 64.0;
 
-/// Bytes of a result's schema, end and batch without any column, and of a column in each.
+/// Bytes of a result's schema, end and batch headers without columns, and the additional bytes per column.
 const STREAM_BYTES: u64 = 300;
 const STREAM_COLUMN_BYTES: u64 = 200;
 
-/// Bytes of a value of a result, as Arrow has it.
+/// Bytes per value of a result in Arrow format.
 fn bytes_of_type(data_type: &DataType) -> usize {
     match data_type {
         DataType::Decimal128(..) => 16,
-        DataType::Utf8 => 20, // an offset and a text, about
+        DataType::Utf8 => 20, // an offset, and a text of assumed length
         other => ColumnType::from_arrow(other).and_then(ColumnType::stored_bytes).unwrap_or(16),
     }
 }
 
-/// Bytes that the result of a query has at most, about, if that is known before: of all rows as one group, or of a LIMIT of rows without
-/// texts.
+/// Approximate maximum size of a query's result in bytes, if it is known in advance: for one group over all
+/// rows, or a LIMIT without text columns.
 pub(crate) fn result_bytes_most(query: &Query) -> Option<u64> {
     let rows = match &query.grouping {
         Some(grouping) if grouping.keys.is_empty() => 1,
@@ -75,15 +75,16 @@ pub(crate) fn result_bytes_most(query: &Query) -> Option<u64> {
 }
 
 fn wrong(error: impl std::fmt::Display) -> AttachedError {
-    InputError::new(error.to_string(), "ask otherwise: `byteway csd --help` says what a drive does").into()
+    InputError::new(error.to_string(), "rewrite the query: `byteway csd --help` lists what a drive supports")
+        .into()
 }
 
-/// Why a drive refuses a task, if it is a task that others do.
+/// The refusal behind an error, if the task is valid but this drive does not support it.
 pub fn refusal(error: &QueryError) -> Option<&Refusal> {
     if let QueryError::Refused(refusal) = error { Some(refusal) } else { None }
 }
 
-/// What a query reads and makes.
+/// Expected work of a query.
 struct Expected {
     rows: f64,
     rows_left: f64,
@@ -91,7 +92,7 @@ struct Expected {
     column_bytes: f64,
     column_bytes_left: f64,
     meta_bytes: f64,
-    /// Commands by which this host reads columns.
+    /// Number of read commands for the columns, if this host executes it.
     reads: f64,
     task_bytes: f64,
     result_bytes: f64,
@@ -99,7 +100,8 @@ struct Expected {
 }
 
 impl Expected {
-    /// Cycles, of the drive's cores or this host's, to execute it over so many rows and bytes.
+    /// Cycles to execute the query over `rows` rows with `column_bytes` bytes of columns, on either
+    /// processor.
     fn cycles(&self, model: &DriveModel, rows: f64, column_bytes: f64) -> f64 {
         let comparisons = rows * self.cost.of_all + self.passing * self.cost.of_passing;
         model.cycles(Amount {
@@ -109,7 +111,8 @@ impl Expected {
         }) as f64
     }
 
-    /// Seconds that the drive takes: its task, then flash, cores and link, of which the slowest sets the pace.
+    /// Seconds on the drive: the task, followed by flash, cores and link in parallel, of which the slowest
+    /// determines the duration.
     fn drive(&self, model: &DriveModel, fetch_bytes: f64) -> f64 {
         let core = model.core_hertz;
         let task = model.command + (self.task_bytes / 64.0).ceil() * model.costs.task_cycles as f64 / core;
@@ -122,15 +125,16 @@ impl Expected {
             cycles / (core * model.cores),
             self.result_bytes / model.link_rate + fetches * model.command,
         ];
-        // Of a COUNT(*) that zone maps answer, nothing is read.
+        // A COUNT(*) that zone maps answer reads nothing.
         let first = if self.column_bytes_left > 0.0 { model.flash_latency } else { 0.0 };
         task + first + pace.into_iter().fold(0.0, f64::max)
     }
 
-    /// Seconds that this host takes, with `hertz` cycles each: the list of row groups, then flash, link, commands and its processor.
+    /// Seconds on this host at `hertz`: the list of row groups, followed by flash, link, commands and the
+    /// host's processor in parallel.
     fn host(&self, model: &DriveModel, hertz: f64, fetch_bytes: f64) -> f64 {
         let lists = (self.meta_bytes / fetch_bytes).ceil().max(1.0);
-        // Who decides has asked for it, so that it is in the drive's DRAM.
+        // The planner has read the list already, so it is in the drive's DRAM.
         let list = lists * model.command + self.meta_bytes / model.link_rate;
         let pages = self.column_bytes / 4096.0 * (model.read_cycles + model.send_cycles);
         let pace = [
@@ -146,10 +150,10 @@ impl Expected {
 }
 
 impl Session {
-    /// What is to be known of a task.
+    /// Plans a task.
     ///
     /// # Errors
-    /// It is no task of that table, or the drive does not answer.
+    /// [`AttachedError`] if the task does not match the table, or a command failed.
     pub async fn plan(&self, task: &Task, table: &TableInfo) -> Result<Plan, AttachedError> {
         let query = task.bind(&table.schema).map_err(wrong)?;
         let execution = Execution::new(query.clone(), &table.schema).map_err(wrong)?;
@@ -182,7 +186,8 @@ impl Session {
         let frame =
             (STREAM_BYTES + STREAM_COLUMN_BYTES * fields.len() as u64) * batches.min(result_rows as u64 + 1);
         let result_bytes = (result_rows * row_bytes as f64) as u64 + frame;
-        // With enough rows for a LIMIT both stop: the drive, which reads row groups in their order, after one, this host with some in flight.
+        // A LIMIT stops both executions early: the drive after one row group, this host with up to DEPTH
+        // reads in flight.
         let reads: f64 = metas.iter().map(pieces).sum();
         let part = |least: f64| match query.limit.filter(|_| query.grouping.is_none()) {
             Some(limit) => (limit as f64 / passing.max(1.0)).max(least).min(1.0),

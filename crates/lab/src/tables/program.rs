@@ -1,5 +1,5 @@
-//! A query whose rows a program filters: the drive's, which loads the program for it, or this host's, which runs the same program over all
-//! that it reads.
+//! Queries whose rows a program filters: on the drive, which loads the program, or on this host, which
+//! interprets the same program over the rows that it reads.
 
 use crate::error::AttachedError;
 use crate::tables::query::{Answer, Executor};
@@ -14,16 +14,16 @@ use byteway_query::{ArrayRef, Execution, Form, GroupMeta, Operator, Task, Work, 
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::csd::{FILTERED, Filtered};
 
-/// What this host lets a program do, as a drive does that says nothing else.
+/// Instruction limits on this host, equal to a drive's defaults.
 const FUEL: Fuel = Fuel { row: 10_000, all: 100_000_000_000 };
-/// Instructions between two looks at the time.
+/// Maximum number of instructions per call of the interpreter.
 const SLICE: u64 = 1_000_000;
-/// Program indexes that a drive can have.
+/// Maximum number of program indexes of a drive.
 const INDEXES: u16 = 1024;
-/// By this the program is known in the drive's list of programs.
+/// Identifier of this host's programs in the drive's Program List.
 const IDENTIFIER: u64 = u64::from_be_bytes(*b"byteway\0");
 
-/// A program that filters rows, and what it is given.
+/// A row filter program with its columns and parameters.
 #[derive(Clone, Debug)]
 pub struct RowProgram {
     code: Vec<u8>,
@@ -33,7 +33,7 @@ pub struct RowProgram {
 }
 
 fn wrong(error: impl std::fmt::Display) -> AttachedError {
-    InputError::new(error.to_string(), "see `byteway csd query --help` for what a program is given").into()
+    InputError::new(error.to_string(), "see `byteway csd query --help` for the interface of a program").into()
 }
 
 fn refused(error: ProgramsError) -> AttachedError {
@@ -41,19 +41,20 @@ fn refused(error: ProgramsError) -> AttachedError {
 }
 
 impl RowProgram {
-    /// Of a file's bytes, which are instructions, or an ELF object of them; with the columns that the program is given, by name, and its
-    /// parameters.
+    /// A program from a file, which contains raw instructions or an ELF object; with the names of the columns
+    /// that it receives, and its parameters.
     ///
     /// # Errors
-    /// They are no program that a drive would take.
+    /// [`InputError`] if the program cannot be read or verified.
     pub fn new(file: &[u8], columns: Vec<String>, parameters: Vec<u8>) -> Result<RowProgram, InputError> {
         let is_object = file.starts_with(&elf::MAGIC);
         let code = if is_object { elf::instructions(file) } else { Ok(file) };
         let code = code.map_err(|error| {
-            InputError::new(error.to_string(), "or name a file of instructions alone, 8 bytes each")
+            InputError::new(error.to_string(), "or name a file of raw instructions, 8 bytes each")
         })?;
         let program = Program::verify(code).map_err(|error| {
-            let cure = "write eBPF as RFC 9669 has it, with no calls but of helpers 1 and 2, without atomics and maps";
+            let cure =
+                "write eBPF according to RFC 9669, without atomics and maps, and call only helpers 1 and 2";
             InputError::new(error.to_string(), cure)
         })?;
         Ok(RowProgram { code: code.to_vec(), program, columns, parameters })
@@ -64,11 +65,11 @@ impl RowProgram {
     }
 }
 
-/// Loads a program in the first index that is free, and activates it. Programs that a process like this one has left, because it was
-/// interrupted or killed, are unloaded before: a drive activates few, and has one such host at a time.
+/// Loads a program at the first free index and activates it. Programs that an interrupted process has left
+/// are unloaded first: a drive activates few programs, and has only one such host at a time.
 async fn install(client: &ProgramsClient, code: &[u8]) -> Result<u16, ProgramsError> {
     for (index, is_activated) in client.find(IDENTIFIER).await? {
-        // What can't be unloaded takes its place still: then there may be none left, which is said.
+        // A program that cannot be unloaded keeps its index. If no index is free then, the load reports it.
         if is_activated {
             let _ = client.activate(index, false).await;
         }
@@ -80,7 +81,7 @@ async fn install(client: &ProgramsClient, code: &[u8]) -> Result<u16, ProgramsEr
             Err(error) => return Err(error),
             Ok(()) => {
                 if let Err(error) = client.activate(index, true).await {
-                    let _ = client.unload(index).await; // the first error is the one to tell
+                    let _ = client.unload(index).await; // report the first error
                     return Err(error);
                 }
                 return Ok(index);
@@ -91,10 +92,10 @@ async fn install(client: &ProgramsClient, code: &[u8]) -> Result<u16, ProgramsEr
 }
 
 impl Session {
-    /// Executes a task whose rows a program filters, by the drive or by this host.
+    /// Executes a task with a row filter program, on the drive or on this host.
     ///
     /// # Errors
-    /// As [`push_filtered`](Self::push_filtered) and [`execute_filtered`](Self::execute_filtered).
+    /// Same as [`push_filtered`](Self::push_filtered) and [`execute_filtered`](Self::execute_filtered).
     pub async fn perform_filtered(
         &self,
         task: &Task,
@@ -108,10 +109,12 @@ impl Session {
         }
     }
 
-    /// Has the drive execute a task whose rows a program filters: it is loaded before, and unloaded after, which the answer does not count.
+    /// Executes a task with a row filter program on the drive. Loads the program before and unloads it
+    /// afterwards; the figures of the answer exclude both.
     ///
     /// # Errors
-    /// The drive runs no programs, has no place for one, says why it does not do the task, or does not answer.
+    /// [`AttachedError`] if the drive has no programs or no free index, cannot execute the task, or a command
+    /// failed.
     pub async fn push_filtered(
         &self,
         form: Form,
@@ -119,8 +122,8 @@ impl Session {
         program: &RowProgram,
     ) -> Result<Answer, AttachedError> {
         let Some((nsid, client)) = &self.programs else {
-            let what = "the drive has no namespace of programs";
-            let cure = "add [drive.override.programs] to its device file, and begin it anew";
+            let what = "the drive has no programs namespace";
+            let cure = "add [drive.override.programs] to its device file, and create the drive again";
             return Err(InputError::new(what, cure).into());
         };
         let index = install(client, &program.code).await.map_err(refused)?;
@@ -142,10 +145,11 @@ impl Session {
         Ok(answer)
     }
 
-    /// Reads all that a task and a program need of a table, runs the program over each row here, and executes the task.
+    /// Executes a task with a row filter program on this host, which reads the columns of both.
     ///
     /// # Errors
-    /// It is no task of that table, the program is stopped, its execution fails, or the drive does not answer.
+    /// [`AttachedError`] if the task does not match the table, the program is stopped, the execution fails,
+    /// or a command failed.
     pub async fn execute_filtered(
         &self,
         task: &Task,
@@ -188,7 +192,7 @@ impl Session {
                 break;
             }
         }
-        // Readers that wait would wait indefinitely.
+        // Readers that still wait would never end.
         reading.stop();
         went?;
         host.batches.extend(host.execution.finish().map_err(wrong)?);
@@ -209,13 +213,13 @@ impl Session {
     }
 }
 
-/// A task whose rows are filtered here, while it is executed.
+/// Execution of a task with a row filter program on this host.
 struct HostFilter<'a> {
     session: &'a Session,
     table: &'a TableInfo,
     execution: Execution,
     columns: FilterColumns,
-    /// The columns that are read, ascending.
+    /// Columns to read, ascending.
     read: Vec<usize>,
     filter: Filter,
     decoded: Work,
@@ -225,7 +229,7 @@ struct HostFilter<'a> {
 }
 
 impl HostFilter<'_> {
-    /// Adds a row group.
+    /// Processes a row group.
     async fn add(
         &mut self,
         program: &RowProgram,
@@ -262,12 +266,12 @@ impl HostFilter<'_> {
         Ok(())
     }
 
-    /// The columns of these indexes, of those that are read.
+    /// Arrays of the given columns, out of the arrays of all columns that are read.
     fn arrays_of(&self, columns: impl Iterator<Item = usize>, arrays: &[ArrayRef]) -> Vec<ArrayRef> {
         columns.filter_map(|column| arrays.get(self.read.binary_search(&column).ok()?).cloned()).collect()
     }
 
-    /// This host's processor runs the program: as many cycles as a drive's core takes.
+    /// Charges the program to this host's processor, with the cycles of a drive's core.
     async fn run(&mut self, counts: Counts) {
         let cycles = Weights::default().of(&counts);
         self.session.compute("program", cycles).await;

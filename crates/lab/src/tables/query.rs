@@ -1,6 +1,6 @@
-//! A query that the drive executes, and the same that this host does with all that it reads.
+//! Executes a query on the drive, or on this host over the columns that it reads.
 //!
-//! A result is fetched with as much asked for as is known of its size: a data pointer of more pages costs its list.
+//! The buffer of a fetch matches the expected result: a larger one would need a PRP list.
 
 use crate::error::AttachedError;
 use crate::spans::joined;
@@ -14,59 +14,60 @@ use byteway_query::{
 };
 use byteway_wire::nvme::vendor::csd::{GroupRecord, Problem};
 
-/// Bytes of a result at most: it is held as it came, and once more as rows.
+/// Maximum size of a result in bytes. It is held twice: as received, and decoded.
 const RESULT_BYTES_MAX: usize = 2 << 30;
 
-/// Who executes a query.
+/// Where a query is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
-    /// The drive.
+    /// On the drive.
     Drive,
-    /// This host, with all that it reads of the table.
+    /// On this host, which reads the columns.
     Host,
-    /// Some tables' parts by the drive, others by this host.
+    /// Partly on the drive, partly on this host, by table.
     Mixed,
 }
 
-/// What a query gave, and what that took.
+/// Result of a query, with its cost.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Who executed it.
+    /// Where the query was executed.
     pub executor: Executor,
-    /// The columns of its rows.
+    /// Schema of the rows.
     pub schema: SchemaRef,
-    /// Its rows.
+    /// The rows.
     pub batches: Vec<RecordBatch>,
-    /// From the task to the last row, in nanoseconds.
+    /// Time from the task to the last row, in nanoseconds.
     pub nanoseconds: u64,
-    /// Bytes of the task.
+    /// Size of the task, in bytes; 0 if this host executed it.
     pub task_bytes: u64,
-    /// Bytes that came from the drive: a result, or columns.
+    /// Bytes received from the drive: the result, or columns.
     pub bytes_read: u64,
-    /// Commands.
+    /// Number of commands.
     pub commands: u64,
-    /// Bytes on the link to the drive and from it, with all headers, if it is simulated.
+    /// Bytes on the link, to and from the drive, including headers; `None` unless it is simulated.
     pub link_bytes: Option<(u64, u64)>,
-    /// What this host's processor did for it, in modelled cycles: nothing, where the drive executes it.
+    /// Modelled cycles of this host's processor; 0 if the drive executed the query.
     pub host_cycles: u64,
-    /// What the drive's cores did meanwhile, in cycles, if it is simulated.
+    /// Cycles of the drive's cores in this time; `None` unless it is simulated.
     pub drive_cycles: Option<u64>,
-    /// From its beginning to its end; by stage, where commands came one after the other.
+    /// Span of the query; divided into stages if its commands were sequential.
     pub record: SpanRecord,
 }
 
 impl Answer {
-    /// Rows.
+    /// Number of rows.
     pub fn rows(&self) -> u64 {
         self.batches.iter().map(|batch| batch.num_rows() as u64).sum()
     }
 }
 
-/// Why a query has no result.
+/// Failure of a query.
 pub(crate) enum AskFailure {
-    /// Its execution failed, here or there: an overflow, a division by zero, a limit. Another way to execute it may not.
+    /// The execution failed on the drive or this host: an overflow, a division by zero, a limit. Another
+    /// execution may succeed.
     Execution(AttachedError),
-    /// Anything else.
+    /// Any other failure.
     Other(AttachedError),
 }
 
@@ -90,7 +91,7 @@ impl From<AskFailure> for AttachedError {
     }
 }
 
-/// Why an execution failed.
+/// Classifies an error of the execution.
 pub(crate) fn failed(error: QueryError) -> AskFailure {
     match error {
         QueryError::Limit { .. } | QueryError::Overflow { .. } | QueryError::DivisionByZero(_) => {
@@ -100,21 +101,22 @@ pub(crate) fn failed(error: QueryError) -> AskFailure {
     }
 }
 
-/// Bytes to be asked for, to have a result of so many: whole pages, and one byte more than it has, so that it ends with them.
+/// Buffer size for fetching a result of `result_bytes`: whole pages, at least one byte more than the result,
+/// so that the first fetch reaches its end.
 pub(crate) fn fetch_bytes(result_bytes: u64) -> u32 {
     const PAGE: u64 = 4096;
     u32::try_from((result_bytes / PAGE + 1) * PAGE).unwrap_or(u32::MAX)
 }
 
 fn wrong(error: impl std::fmt::Display) -> AttachedError {
-    InputError::new(error.to_string(), "ask otherwise, or see `byteway csd explain`").into()
+    InputError::new(error.to_string(), "rewrite the query, or see `byteway csd explain`").into()
 }
 
 impl Session {
-    /// Has the drive execute a task. `result_bytes` are those that its result is known to have, if anything is known of it.
+    /// Executes a task on the drive. `result_bytes` is the size of its result, if known.
     ///
     /// # Errors
-    /// The drive says why it does not, or does not answer.
+    /// [`AttachedError`] if the drive cannot execute it, or a command failed.
     pub async fn push(
         &self,
         form: Form,
@@ -124,7 +126,7 @@ impl Session {
         Ok(self.ask_drive(form.code(), payload, result_bytes).await?)
     }
 
-    /// The same of a payload in the form with this code.
+    /// Like [`push`](Self::push), for a payload in the form with this code.
     pub(crate) async fn ask_drive(
         &self,
         form: u8,
@@ -155,8 +157,7 @@ impl Session {
                 if !fetched.is_end {
                     self.client.cancel(cursor).await?;
                 }
-                let what =
-                    format!("the result has more than {RESULT_BYTES_MAX} B, which this host does not hold");
+                let what = format!("the result exceeds {RESULT_BYTES_MAX} B, the limit of this host");
                 return Err(AskFailure::Other(wrong(what)));
             }
             bytes.extend_from_slice(&part);
@@ -181,11 +182,11 @@ impl Session {
         })
     }
 
-    /// Reads all that a task needs of its table, and executes it here. Several reads are under way at once; what is read is evaluated
-    /// in order.
+    /// Executes a task on this host. Reads the columns with several commands in flight, and evaluates row
+    /// groups in order.
     ///
     /// # Errors
-    /// It is no task of that table, its execution fails, or the drive does not answer.
+    /// [`AskFailure`] if the task does not match the table, the execution fails, or a command failed.
     pub(crate) async fn ask_host(&self, task: &Task, table: &TableInfo) -> Result<Answer, AskFailure> {
         let (begin, before, busy) = (self.clock.now(), self.crossed(), self.drive_cycles());
         let query = task.bind(&table.schema).map_err(wrong)?;
@@ -198,7 +199,7 @@ impl Session {
         let columns = execution.columns().to_vec();
         let reading = self.begin_reading(number, &metas, &columns)?;
         let evaluated = self.evaluate_all(&mut execution, table, &metas, &reading).await;
-        // Readers that wait would wait indefinitely.
+        // Readers that still wait would never end.
         reading.stop();
         let (batches, host_cycles) = evaluated?;
         let record = SpanRecord { begin, last: self.clock.now(), stages: Default::default() };
@@ -217,7 +218,7 @@ impl Session {
         })
     }
 
-    /// Evaluates row groups as they come: the result, and the cycles that it took.
+    /// Evaluates row groups as they arrive. Returns the result and the cycles spent.
     async fn evaluate_all(
         &self,
         execution: &mut Execution,
@@ -250,7 +251,7 @@ impl Session {
         Ok((batches, host_cycles))
     }
 
-    /// The row groups of a table.
+    /// Lists the row groups of a table.
     pub(crate) async fn groups(&self, table: u32) -> Result<Vec<GroupRecord>, AttachedError> {
         let mut buffer = self.take_buffer()?;
         let groups = self.client.groups(&mut buffer, table).await;
@@ -258,7 +259,7 @@ impl Session {
         Ok(groups?)
     }
 
-    /// This host's processor does what has come since the last time: as many cycles for it as the drive's cores take.
+    /// Charges the work since `done` to this host's processor, and advances `done`. Returns the cycles.
     pub(super) async fn evaluate(&self, execution: &Execution, decoded: &Work, done: &mut Amount) -> u64 {
         let mut work = *execution.work();
         work += *decoded;
@@ -268,21 +269,22 @@ impl Session {
         self.work_here(new).await
     }
 
-    /// This host's processor does so much work: as many cycles as it takes of the drive's cores.
+    /// Charges work to this host's processor, with as many cycles as on the drive's cores. Returns the
+    /// cycles.
     pub(crate) async fn work_here(&self, amount: Amount) -> u64 {
         let cycles = self.model.cycles(amount);
         self.compute("evaluate", cycles).await;
         cycles
     }
 
-    /// This host's processor is busy for so many cycles.
+    /// Occupies this host's processor for `cycles` cycles.
     pub(super) async fn compute(&self, what: &'static str, cycles: u64) {
         let time = Delay::from_ps((u128::from(cycles) * 1_000_000_000_000 / u128::from(self.hertz)) as u64);
         let service = self.cpu.reserve_for(what, time);
         self.clock.sleep_until(service.end).await;
     }
 
-    /// Cycles of the drive's cores, in all, if it is simulated.
+    /// Total cycles of the drive's cores; `None` unless it is simulated.
     pub(crate) fn drive_cycles(&self) -> Option<u64> {
         let busy = self.busy.as_ref()?();
         Some((busy.0 as f64 / 1e12 * self.model.core_hertz) as u64)

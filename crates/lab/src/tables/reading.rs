@@ -1,5 +1,5 @@
-//! Columns of a table that this host reads: as a driver would, in commands of up to [`PIECE_BYTES`], several of them outstanding, of one
-//! row group after the other. Columns that follow one another in a row group are read as one.
+//! Reads columns of a table to this host as a driver would: with several commands in flight, of up to
+//! [`PIECE_BYTES`] each, one row group after the other. Adjacent columns of a row group are read together.
 
 use crate::error::AttachedError;
 use crate::tables::Session;
@@ -11,31 +11,31 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Commands that are outstanding at once.
+/// Number of read commands in flight.
 pub(crate) const DEPTH: usize = 16;
 
-/// Bytes of a command, at most: what Linux asks NVMe drives for by default.
+/// Maximum length of a command in bytes: Linux's default for NVMe drives.
 pub(super) const PIECE_BYTES: u32 = 128 << 10;
 
-/// Row groups that are read before the one that is evaluated has been: so much memory is taken.
+/// Row groups read ahead of the evaluated one, which bounds memory.
 const AHEAD: usize = 8;
 
-/// Pieces of a row group that have come.
+/// Pieces of a row group that have arrived.
 #[derive(Default)]
 struct Brought {
-    /// Their bytes, by where they begin.
+    /// Bytes of the pieces, by offset.
     pieces: BTreeMap<u64, Vec<u8>>,
     failed: Option<TablesIoError>,
 }
 
-/// Columns of a table that are read by several tasks.
+/// Reads of a table's columns by several tasks.
 pub(super) struct Reading {
     table: u32,
-    /// Of each row group, where its columns are: offset and bytes.
+    /// For each row group, the ranges of its columns: offset and length.
     ranges: Vec<Vec<(u64, u32)>>,
-    /// What is read, with the row group that it is of, in the order of the row groups.
+    /// Pieces to read with their row group's index, in order.
     pieces: Vec<(usize, Piece)>,
-    /// How many pieces each row group has.
+    /// Number of pieces of each row group.
     pieces_of: Vec<usize>,
     next: Cell<usize>,
     evaluated: Cell<usize>,
@@ -45,13 +45,13 @@ pub(super) struct Reading {
     changed: Notify,
 }
 
-/// How many commands bring these ranges of a row group.
+/// Number of commands to read these ranges of a row group.
 pub(super) fn commands(ranges: &[(u64, u32)]) -> usize {
     pieces(ranges, PIECE_BYTES, 0).len()
 }
 
 impl Reading {
-    /// Reads until nothing more is wanted.
+    /// Reads pieces until none is left, or reading is stopped.
     async fn read(&self, client: &TablesClient, buffer: &mut IoBuffer) {
         loop {
             let index = self.next.get();
@@ -61,7 +61,7 @@ impl Reading {
                 self.changed.notified().await;
             }
             if self.evaluated.get() >= self.ranges.len() {
-                return; // nothing more is wanted
+                return; // stopped
             }
             let mut bytes = Vec::with_capacity(piece.bytes as usize);
             let range = (piece.offset, u64::from(piece.bytes));
@@ -79,7 +79,7 @@ impl Reading {
         }
     }
 
-    /// The columns of a row group, when they are there.
+    /// Waits for the columns of a row group.
     pub(super) async fn brought(&self, index: usize) -> Result<Vec<Vec<u8>>, AttachedError> {
         self.evaluated.set(index);
         self.changed.notify_all();
@@ -102,7 +102,7 @@ impl Reading {
             || group.map_or(0, |group| group.pieces.len()) == self.pieces_of[index]
     }
 
-    /// Nothing more is wanted.
+    /// Stops reading: no further row group is needed.
     pub(super) fn stop(&self) {
         self.next.set(self.pieces.len());
         self.evaluated.set(self.ranges.len());
@@ -111,7 +111,7 @@ impl Reading {
 }
 
 impl Session {
-    /// Begins to read these columns of all row groups of a table.
+    /// Starts reading these columns of all row groups of a table.
     pub(super) fn begin_reading(
         &self,
         table: u32,

@@ -1,4 +1,5 @@
-//! How many rows a filter lets pass, by some row groups whose columns are read: zone maps say nothing of how values are spread.
+//! Estimates the selectivity of a filter by reading a few row groups: zone maps do not show how values are
+//! distributed.
 
 use crate::error::AttachedError;
 use crate::tables::{Session, TableInfo};
@@ -6,25 +7,26 @@ use byteway_query::estimate::{counting, selectivity};
 use byteway_query::{ColumnType, Execution, GroupMeta, Query, Work, group, stream, values};
 use byteway_query::{Value, expr::Expr};
 
-/// Bytes of columns that are read for it, at most.
+/// Maximum size of a sample, in bytes of columns.
 pub(crate) const SAMPLE_BYTES_MAX: u64 = 1 << 20;
-/// Row groups that are read for it, at most.
+/// Maximum number of row groups in a sample.
 const SAMPLE_GROUPS_MAX: usize = 32;
 
-/// What is known of a filter by zone maps and by a sample.
+/// Estimate of a filter's selectivity from zone maps and a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SelectivitySample {
-    /// Row groups that were read.
+    /// Number of row groups in the sample.
     pub groups: u64,
-    /// Their rows.
+    /// Number of rows in the sample.
     pub rows: u64,
-    /// Bytes of their columns.
+    /// Bytes of columns in the sample.
     pub bytes: u64,
-    /// Rows of the table that pass, estimated.
+    /// Estimated number of rows of the table that pass.
     pub passing: f64,
 }
 
-/// The numbers below a bound, each once and evenly spaced from the first on: 0, 1/2, 1/4, 3/4, 1/8 of the bound and so on.
+/// All numbers below `count`, each once, in van der Corput order: 0, 1/2, 1/4, 3/4, 1/8 of the next power of
+/// two and so on. A prefix is evenly spaced.
 fn spaced(count: usize) -> impl Iterator<Item = usize> {
     let bits = count.next_power_of_two().trailing_zeros();
     let reversed =
@@ -33,7 +35,7 @@ fn spaced(count: usize) -> impl Iterator<Item = usize> {
 }
 
 impl Session {
-    /// Reads the filter's columns of some row groups, of those of which zone maps leave open what passes.
+    /// Reads the filter's columns of some row groups for which zone maps are inconclusive.
     pub(crate) async fn sample(
         &self,
         query: &Query,
@@ -78,7 +80,7 @@ impl Session {
         self.give_back(buffer);
         let open_rows = || open.iter().map(|(index, _)| f64::from(metas[*index].rows)).sum::<f64>();
         sample.passing += match sample.rows {
-            // Zone maps are all that is known.
+            // Without a sample, use the estimate from zone maps.
             0 => open.iter().map(|(index, share)| share * f64::from(metas[*index].rows)).sum::<f64>(),
             rows => passing / rows as f64 * open_rows(),
         };
@@ -86,7 +88,7 @@ impl Session {
     }
 }
 
-/// Rows of a group that pass; none: its columns were not as they should be, or a value overflows.
+/// Number of rows of a group that pass; `None` if its columns are damaged or a value overflows.
 fn count(
     query: &Query,
     table: &TableInfo,

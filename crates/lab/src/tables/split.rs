@@ -1,5 +1,6 @@
-//! A query that the drive refuses as a whole: what of it is pushed to each table, by the drive or by this host in its place, and the rest,
-//! which this host does with the rows that come. Its rows are the same, whichever side executes what is pushed.
+//! Splits a query that the drive refuses as a whole: one part per table is pushed down, to the drive or to
+//! this host in its place, and this host executes the rest over the returned rows. The result does not depend
+//! on who executes the pushed parts.
 
 use crate::error::AttachedError;
 use crate::tables::plan::{Plan, result_bytes_most};
@@ -11,48 +12,51 @@ use byteway_query::cost::Amount;
 use byteway_query::rest::{PushPolicy, RestExecution, RestLimits, Scan, Split, TableFacts, WholeQuery};
 use byteway_query::{Form, QueryError, Task};
 
-/// A query that is split.
+/// A split query.
 #[derive(Clone, Debug)]
 pub struct SplitQuery {
     whole: WholeQuery,
     /// The tables of FROM.
     pub tables: Vec<TableInfo>,
-    /// What is pushed and what is left.
+    /// The pushed scans and the rest.
     pub split: Split,
-    /// Why the drive does not do it as a whole.
+    /// Reason why the drive does not execute the whole query.
     pub why: String,
-    /// How tasks are said.
+    /// Form in which scans are sent.
     form: Form,
 }
 
-/// A query, held against the drive's tables.
+/// A query resolved against the drive's tables.
 #[derive(Clone, Debug)]
 pub enum QueryShape {
-    /// The drive does all of it.
+    /// The drive supports the whole query.
     Whole {
         /// The task.
         task: Box<Task>,
-        /// Its table.
+        /// Table of the task.
         table: Box<TableInfo>,
     },
-    /// The drive does a part.
+    /// The drive supports a part of the query.
     Split(Box<SplitQuery>),
 }
 
 fn wrong(error: &QueryError) -> AttachedError {
     let cure = match error {
-        QueryError::Unsupported { .. } => "ask otherwise: docs/queries.md says what drive and host do",
-        _ => "ask otherwise: `byteway csd --help` says what a drive does",
+        QueryError::Unsupported { .. } => {
+            "rewrite the query: docs/queries.md lists what drive and host support"
+        }
+        _ => "rewrite the query: `byteway csd --help` lists what a drive supports",
     };
     InputError::new(error.to_string(), cure).into()
 }
 
 impl Session {
-    /// What a query is: a task that the drive does, or one that is split. `text` is as `form` says, and SQL if that is
-    /// [`Form::Compact`]: then tasks go to the drive in binary.
+    /// Resolves a query: a task for the drive, or a split query. `text` has the given form; for
+    /// [`Form::Compact`] it is SQL, and tasks are sent in compact form.
     ///
     /// # Errors
-    /// It is no query, there is no such table or column, or neither side does a construct.
+    /// [`AttachedError`] if the text is invalid, a table or column does not exist, or neither side supports a
+    /// construct.
     pub async fn shape(&self, form: Form, text: &[u8]) -> Result<QueryShape, AttachedError> {
         let parsed = match form {
             Form::Compact => {
@@ -73,7 +77,7 @@ impl Session {
         };
         let is_text = form != Form::Segment;
         match refused {
-            // An alias in WHERE or HAVING is a column that there is not, as far as a task goes.
+            // A task does not know aliases in WHERE or HAVING: they appear as unknown columns.
             QueryError::Refused(_) | QueryError::UnknownColumn { .. } | QueryError::Misplaced { .. }
                 if is_text =>
             {
@@ -104,14 +108,14 @@ impl Session {
         Ok(SplitQuery { whole, tables, split, why, form })
     }
 
-    /// Executes a query that is split. `by` says of each table of FROM who executes what is pushed to it.
+    /// Executes a split query. `by` determines for each table of FROM where its scan is executed.
     ///
     /// # Errors
-    /// The drive or this host says why it does not, or the drive does not answer.
+    /// [`AttachedError`] if the drive or this host cannot execute it, or a command failed.
     pub async fn perform(&self, query: &SplitQuery, by: &[Executor]) -> Result<Answer, AttachedError> {
         match self.perform_split(query, &query.split, by).await {
             Ok(answer) => Ok(answer),
-            // There may be more groups than are held there: then the host makes them, of rows.
+            // The drive may have exceeded its limit of groups: group the returned rows on this host instead.
             Err(AskFailure::Execution(_)) if query.split.scans.iter().any(has_groups) => {
                 let split = query.whole.split(&facts(&query.tables), PushPolicy { groups: false });
                 let split = split.map_err(|error| wrong(&error))?;
@@ -124,7 +128,7 @@ impl Session {
     /// Executes a query by one executor, or by whichever is estimated to be faster for each of its tables.
     ///
     /// # Errors
-    /// As [`shape`](Self::shape), [`plan`](Self::plan) and [`perform`](Self::perform).
+    /// Same as [`shape`](Self::shape), [`plan`](Self::plan) and [`perform`](Self::perform).
     pub async fn query(
         &self,
         form: Form,
@@ -147,11 +151,11 @@ impl Session {
         }
     }
 
-    /// Executes a task that is a whole query; if the drive has no result for its groups, the host makes these of rows. `result_bytes` are
-    /// those that its result is known to have; none: what follows from the task.
+    /// Executes a task that is a whole query. If the drive fails to group, this host groups the returned rows
+    /// instead. `result_bytes` is the size of the result, if known; otherwise it is derived from the task.
     ///
     /// # Errors
-    /// As [`perform`](Self::perform).
+    /// Same as [`perform`](Self::perform).
     pub async fn perform_whole(
         &self,
         task: &Task,
@@ -169,12 +173,13 @@ impl Session {
         let Err(AskFailure::Execution(error)) = answer else { return Ok(answer?) };
         match self.without_groups(task, table, &error).await {
             Some(query) => Ok(self.perform_split(&query, &query.split, &[by]).await?),
-            // What is wrong with it is what the first execution says.
+            // Report the error of the first execution.
             None => Err(error),
         }
     }
 
-    /// A whole query, whose execution failed with `error`, without its groups: the host makes them. `None`: it has none, or can't.
+    /// Splits a whole query whose execution failed with `error` so that this host groups; `None` if it has no
+    /// groups or cannot be split.
     pub(crate) async fn without_groups(
         &self,
         task: &Task,
@@ -252,7 +257,7 @@ impl Session {
         Ok(whole)
     }
 
-    /// This host's processor does what the rest has taken since the last time.
+    /// Charges the work of the rest since the last call to this host's processor. Returns the cycles.
     async fn do_rest(&self, rest: &RestExecution, done: &mut Amount) -> u64 {
         let amount = Amount::of(rest.work());
         let new = amount.since(*done);
@@ -260,10 +265,10 @@ impl Session {
         self.work_here(new).await
     }
 
-    /// What is to be known of each part that is pushed.
+    /// Plans each scan.
     ///
     /// # Errors
-    /// The drive does not answer.
+    /// [`AttachedError`] if a command failed.
     pub async fn plans(&self, query: &SplitQuery) -> Result<Vec<Plan>, AttachedError> {
         let mut plans = Vec::new();
         for (scan, table) in query.split.scans.iter().zip(&query.tables) {

@@ -48,11 +48,11 @@ pub trait Remote {
     /// them before any later write.
     ///
     /// # Errors
-    /// As for [`Remote::read`].
+    /// Same as [`Remote::read`].
     fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault>;
 }
 
-/// Where the bytes of a region lie.
+/// Storage of a region's bytes.
 pub enum Backing<'a> {
     /// In a file shared with the other process, at `offset`, a multiple of 4 KiB.
     File {

@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
-/// Mappings that can be guarded at once in the process.
+/// Maximum number of guarded mappings in the process.
 const RANGES_MAX: usize = 8192;
 
 /// Addresses of a mapping. Written by the thread that maps, read by the handler on any thread.

@@ -48,7 +48,7 @@ pub struct Mapped {
     is_writable: bool,
 }
 
-/// The file was truncated below what is mapped.
+/// The file was truncated below the mapped length.
 pub(super) struct Lost;
 
 impl Mapped {
@@ -123,7 +123,7 @@ impl Mapped {
         unsafe { self.map.as_mut_ptr().add(self.skip + offset) }
     }
 
-    /// As `at`, for writing.
+    /// Like `at`, for writing.
     #[inline]
     fn at_mut(&self, offset: usize, bytes: usize) -> *mut u8 {
         assert!(self.is_writable, "only what is mapped writable is written");
@@ -327,7 +327,7 @@ unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
 /// The same with registers of 32 bytes.
 ///
 /// # Safety
-/// As for [`copy_lines`]; `lines` is not zero.
+/// Same as [`copy_lines`]; `lines` is not zero.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
 unsafe fn copy_lines_avx(to: *mut u8, from: *const u8, lines: usize) {

@@ -98,8 +98,8 @@ impl Memory {
     /// Unmaps all regions within the `bytes` at `base`, at least one. Transfers in flight to them fail from
     /// now on.
     ///
-    /// [`MapError`], with nothing changed: no region lies there, one lies there only in part, or the extent
-    /// is not whole pages of the address space.
+    /// [`MapError`], with nothing changed, if there is no region, a region is only partly within the extent,
+    /// or the extent is not whole pages of the address space.
     pub fn unmap(&self, base: u64, bytes: u64) -> Result<(), MapError> {
         match &self.0.kind {
             Kind::Simulated(_) => Err(MapError::Unknown),
@@ -202,7 +202,7 @@ impl Memory {
     }
 
     /// The pattern of the page at `address`, if simulated memory keeps its name instead of its bytes; reading
-    /// the page gives the same bytes. None is no statement about the content.
+    /// the page gives the same bytes. `None` says nothing about the content.
     pub fn pattern(&self, address: u64) -> Option<Pattern> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.pattern(address),
@@ -223,7 +223,7 @@ impl Memory {
         }
     }
 
-    /// Reads a 32-bit word with acquire: what the other side wrote before it is then visible.
+    /// Reads a 32-bit word with acquire: earlier writes of the other side are then visible.
     pub fn load32(&self, address: u64) -> Result<u32, Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => {

@@ -8,7 +8,7 @@ use crate::ledger::Direction;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Regions that may be mapped at once.
+/// Maximum number of mapped regions.
 const REGIONS_MAX: usize = 1024;
 
 /// Backing of a region.
@@ -34,7 +34,7 @@ impl Region {
         (self.base..self.end).contains(&address)
     }
 
-    /// Whether an access that was checked at `epoch` may go in `direction`.
+    /// Whether an access that was checked at `epoch` is allowed in `direction`.
     fn allows(&self, direction: Direction, epoch: Epoch) -> bool {
         let is_allowed = match direction {
             Direction::Down => self.access != Access::None,
@@ -386,7 +386,7 @@ impl Regions {
         })
     }
 
-    /// An access aligned to its own length lies within a page, hence in one region.
+    /// Checks an access that is aligned to its own length. It lies within a page, hence in one region.
     fn aligned(&self, address: u64, bytes: u64) -> Result<(), Fault> {
         if address.is_multiple_of(bytes) { Ok(()) } else { Err(Fault { address, bytes }) }
     }

@@ -19,9 +19,9 @@ const _: () = assert!(PAGE_BYTES == UNIT_BYTES as u64);
 enum Page {
     /// Not allocated.
     Absent,
-    /// Its content lies in [`Pages::bytes`].
+    /// The content is in [`Pages::bytes`].
     Bytes,
-    /// It holds this pattern; [`Pages::bytes`] is stale.
+    /// The page holds this pattern; [`Pages::bytes`] is stale.
     Pattern(Pattern),
 }
 

@@ -13,7 +13,7 @@ pub struct JbofSummary {
     pub platform: String,
     /// Mean price of a drive, in dollars.
     pub dollars: f64,
-    /// Of this, controller and DRAM.
+    /// Part of this for controller and DRAM.
     pub compute_dollars: f64,
     /// I/Os per second per dollar of all drives.
     pub iops_per_dollar: f64,
@@ -86,7 +86,7 @@ pub struct JbofRow {
     pub lent: u64,
     /// Commands on queues that may be redirected.
     pub commands: u64,
-    /// Of these, commands executed by peers.
+    /// Commands among these that peers executed.
     pub redirected: u64,
     /// Share of map lookups that missed in DRAM; `None` where DRAM holds the whole map, or there was no
     /// lookup.
@@ -125,7 +125,7 @@ pub struct DriveParts {
     pub terabytes: f64,
     /// GB of DRAM per TB.
     pub dram: f64,
-    /// Its cores, and the cores of a whole controller.
+    /// Cores of the drive, and of a whole controller.
     pub cores: (u16, u16),
     /// Whether it has a CXL interface.
     pub has_cxl: bool,

@@ -139,7 +139,7 @@ pub struct KvStoreSummary {
     pub page_bytes: u64,
     /// Pages of the value log programmed for stored values.
     pub log_pages: u64,
-    /// Of these, pages programmed before they were full.
+    /// Pages among these that were programmed before they were full.
     pub log_pages_partial: u64,
     /// Pages of the value log programmed by garbage collection.
     pub log_pages_moved: u64,

@@ -52,7 +52,7 @@ pub struct Summary {
     /// Name of the drive, in an entry of `drives`; omitted for a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
-    /// Its seed.
+    /// Seed.
     pub seed: u64,
     /// Whether the run was interrupted: the figures then cover only completed I/Os.
     pub partial: bool,
@@ -157,11 +157,11 @@ pub struct JobSummary {
     pub iops: f64,
     /// Bytes per second.
     pub bytes_per_second: f64,
-    /// Its reads, if any.
+    /// Figures of the job's reads, if any.
     pub read: Option<KindSummary>,
-    /// Its writes, if any.
+    /// Figures of the job's writes, if any.
     pub write: Option<KindSummary>,
-    /// Its trims, if any.
+    /// Figures of the job's trims, if any.
     pub trim: Option<KindSummary>,
     /// I/Os longer than one command; omitted if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,7 +35,7 @@ pub struct PathRow {
     pub state: String,
     /// I/O commands sent on it.
     pub commands: u64,
-    /// Of these, commands sent again because another path had not completed them.
+    /// Commands among these that were sent again because another path had not completed them.
     pub failovers: u64,
     /// Reconnections and resets of its controller.
     pub reconnects: u64,

@@ -35,7 +35,7 @@ pub struct Utilisation {
 }
 
 impl Utilisation {
-    /// From the busy time and the covered time of each, in picoseconds.
+    /// A row from the busy time and the covered time of each resource, in picoseconds.
     pub fn of(resource: &str, each: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let (mut count, mut sum, mut elapsed_sum) = (0u64, 0u128, 0u128);
         let (mut min, mut max) = (f64::INFINITY, 0.0f64);

@@ -36,8 +36,8 @@ pub struct MethodRow {
 }
 
 impl TransferSummary {
-    /// From the counters of the host's clients, and the processor time of host and drive in picoseconds,
-    /// where known, for `ios` I/Os.
+    /// Summarizes the counters of the host's clients, and the processor time of host and drive in
+    /// picoseconds, if known, over `ios` I/Os.
     pub fn new(
         method: &str,
         is_sink: bool,

@@ -162,7 +162,7 @@ impl ProgramRow {
 }
 
 impl MapCacheSummary {
-    /// From the counters.
+    /// Summarizes the counters.
     pub fn new(pages: u64, hits: u64, misses: u64, dirty_evictions: u64, from_host: Option<u64>) -> Self {
         let miss_ratio = ratio(misses.into(), u128::from(hits) + u128::from(misses));
         MapCacheSummary { pages, hits, misses, miss_ratio, dirty_evictions, from_host }
@@ -170,7 +170,7 @@ impl MapCacheSummary {
 }
 
 impl RetrySummary {
-    /// From the counters; `by_retries` are reads with one retry, two retries and so on.
+    /// Summarizes the counters. `by_retries[n]` is the number of reads with n + 1 retries.
     pub fn new(reads: u64, by_retries: &[u64], retries: u64, uncorrectable: u64) -> Self {
         let most = by_retries.iter().rposition(|reads| *reads > 0).map_or(0, |last| last + 1);
         RetrySummary {
@@ -185,7 +185,7 @@ impl RetrySummary {
 }
 
 impl WearSummary {
-    /// From the lowest, mean and highest erase count of `blocks` superblocks.
+    /// Summarizes the lowest, mean and highest erase count of `blocks` superblocks.
     pub fn new(blocks: u64, min: u64, mean: f64, max: u64) -> Self {
         // `mean` has six decimals, so this is an integer.
         let millionths = (mean * 1e6).round() as u128;
@@ -218,7 +218,7 @@ impl UpkeepSummary {
         self.write_with(out, &map_lookups(&map.collect::<Vec<_>>()));
     }
 
-    /// As `write_tables`, for one of several drives, whose map caches share a table.
+    /// Like `write_tables`, for one of several drives, whose map caches share a table.
     pub(super) fn write_own_tables(&self, out: &mut Printout) {
         self.write_with(out, &TextTable::new([]));
     }
@@ -259,7 +259,7 @@ impl UpkeepSummary {
         table
     }
 
-    /// Its single figures with their descriptions, for tables.
+    /// Individual figures with their descriptions, for tables.
     pub fn figures(&self) -> Vec<(String, String)> {
         let mut rows: Vec<(String, String)> = Vec::new();
         let mut count = |what: &str, count: u64| rows.push((what.to_owned(), grouped(count)));

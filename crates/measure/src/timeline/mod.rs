@@ -93,13 +93,13 @@ pub struct Queue {
 pub struct Ended<'a> {
     /// Index of its queue.
     pub queue: u32,
-    /// Its operation.
+    /// Operation.
     pub io: Io,
-    /// Its due time.
+    /// Due time.
     pub due: Time,
     /// Whether it counts in the summary.
     pub measured: bool,
-    /// Its error, if it failed.
+    /// Error, if the I/O failed.
     pub error: Option<&'a dyn fmt::Display>,
 }
 
@@ -118,11 +118,11 @@ const RESOURCES_BEHIND: u32 = 1 << 16;
 
 struct Book {
     events: Events,
-    /// By owner and kind.
+    /// Tracks by owner and kind.
     track_ids: Vec<[TrackIds; RESOURCES.len()]>,
-    /// By queue index: process and thread.
+    /// Process and thread by queue index.
     queues: Vec<(u32, u32)>,
-    /// By queue index: the arguments of its I/Os (job, worker, queue and drive), as JSON.
+    /// Arguments of the I/Os (job, worker, queue and drive) as JSON, by queue index.
     jobs: Vec<String>,
     ios: u64,
     measured: u64,

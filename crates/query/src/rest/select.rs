@@ -12,7 +12,7 @@ use crate::task::TASK_BYTES_MAX;
 /// Upper limit of a query's tables.
 pub const TABLES_MAX: usize = 16;
 
-/// What the host knows about a table in FROM.
+/// The host's knowledge about a table in FROM.
 #[derive(Debug, Clone)]
 pub struct TableFacts {
     /// Table name.

@@ -12,7 +12,7 @@ use crate::sql::scope::ScopeTable;
 use crate::statement::{self, AggregateFunction, ColumnName, Statement, Term};
 use crate::task::{Form, Task};
 
-/// What may be pushed down.
+/// Constructs that may be pushed down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushPolicy {
     /// Whether a query of one table pushes its groups and aggregates. If not, the drive returns rows and the host groups them, for more
@@ -33,10 +33,11 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The scan as a task. SQL falls back to the compact form if the text would be too deep for a drive's parser.
+    /// The scan as a task. SQL falls back to the compact form if the text would be nested too deep for a
+    /// drive's parser.
     ///
     /// # Errors
-    /// The task exceeds the limit of bytes.
+    /// The task exceeds the maximum length in bytes.
     pub fn task(&self, form: Form) -> Result<Task, QueryError> {
         if form != Form::Compact
             && let Ok(task) = Task::parse(Form::Sql, self.text().as_bytes())
@@ -52,7 +53,7 @@ impl Scan {
     }
 }
 
-/// What the host executes over the returned rows.
+/// The part that the host executes over the returned rows.
 #[derive(Debug, Clone)]
 pub struct Rest {
     /// For each scan the index of its first column in a row of all scans, and its column types.
@@ -75,7 +76,7 @@ pub struct Rest {
     pub(super) order_by: Vec<OutputOrder>,
     pub(super) offset: u64,
     pub(super) limit: Option<u64>,
-    /// What is left for the host and why, human-readable.
+    /// Constructs left for the host with the reasons, human-readable.
     pub left: Vec<String>,
 }
 
@@ -477,7 +478,7 @@ fn aggregate_terms(select: &Select, grouping: &Grouping) -> Result<Vec<Term>, Qu
     Ok(terms)
 }
 
-/// What is left for the host, and why.
+/// Lists the constructs left for the host, with the reasons.
 fn left(select: &Select, bound: &Bound, groups_are_pushed: bool) -> Vec<String> {
     let mut left = Vec::new();
     if select.tables.len() > 1 {

@@ -29,7 +29,8 @@ impl Condition {
 #[derive(Debug, Clone)]
 pub(super) struct JoinStage {
     pub table: usize,
-    /// Keys that must be equal: of the rows so far, and of this table, of the same type.
+    /// Pairs of key expressions that must be equal. The first is over the rows joined so far, the second over
+    /// this table; both have the same type.
     pub keys: Vec<(Expr, Expr)>,
     /// Further conditions whose tables are complete after this join.
     pub filter: Option<Expr>,

@@ -22,7 +22,7 @@ pub(crate) struct ScopeTable {
     pub first: usize,
 }
 
-/// Which one a name refers to if both a column and an output have it.
+/// Which of the two a name refers to, if both a column and an output have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AliasUse {
     /// Only columns: aliases are not visible yet.

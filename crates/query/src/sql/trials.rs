@@ -1,5 +1,6 @@
-//! What makes the parser try again and again: where it fails within one of these, it goes back and takes the same tokens for something
-//! else, so that each level doubles its time. A task of 50 bytes would keep a drive busy for minutes.
+//! Detects texts that make the parser backtrack exponentially. Where parsing fails within one of these
+//! constructs, the parser goes back and takes the same tokens for something else, so that each nesting level
+//! doubles its time: a task of 50 bytes would occupy a drive for minutes.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -12,7 +13,8 @@ const TRIALS_MAX: usize = 6;
 /// Upper limit of the parts of a name: `table.column` has two.
 const NAME_PARTS_MAX: usize = 4;
 
-/// For the whole text and each open parenthesis or CASE, whether it has a keyword that the parser may take for a name instead.
+/// For the whole text and each open parenthesis or CASE, whether it contains a keyword that the parser may
+/// take for a name instead.
 struct Levels(Vec<bool>);
 
 impl Levels {
@@ -92,7 +94,7 @@ fn is_not(token: Option<&Token>) -> bool {
     matches!(token, Some(Token::Word(word)) if word.keyword == Keyword::NOT)
 }
 
-/// Whether a keyword, and what is before it, may be taken for a name.
+/// Whether the parser may take a keyword for a name, given the token before it.
 fn is_trial(keyword: Option<&Token>, before: Option<&Token>) -> bool {
     let Some(Token::Word(word)) = keyword else { return false };
     !INFIX.contains(&word.keyword) && (is_not(before) || !AFTER_NOT.contains(&word.keyword))
@@ -101,7 +103,7 @@ fn is_trial(keyword: Option<&Token>, before: Option<&Token>) -> bool {
 /// Keywords between operands, which are taken for names only behind a NOT.
 const AFTER_NOT: [Keyword; 3] = [Keyword::IN, Keyword::BETWEEN, Keyword::LIKE];
 
-/// Keywords that begin an expression, and so are no part of a name unless they are quoted.
+/// Keywords that begin an expression, and so are not part of a name unless they are quoted.
 const OPERATORS: [Keyword; 6] =
     [Keyword::CASE, Keyword::CAST, Keyword::EXISTS, Keyword::INTERVAL, Keyword::NOT, Keyword::TRY_CAST];
 

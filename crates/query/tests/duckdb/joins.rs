@@ -171,7 +171,8 @@ const Q12: &str = "
         AND l_receiptdate < date '1994-01-01' + interval '1' year
     GROUP BY l_shipmode ORDER BY l_shipmode";
 
-// What such a host runs besides Q1 and Q6: joins of two to six tables by key, sums of decimals over joined rows, top-N.
+// Queries that such a host runs besides Q1 and Q6: joins of two to six tables by key, sums of decimals over
+// joined rows, top-N.
 #[test]
 fn queries_of_several_tables_give_the_rows_of_duckdb() {
     let Some(mut oracle) = Oracle::start() else { return };

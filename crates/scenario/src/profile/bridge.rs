@@ -25,7 +25,7 @@ pub struct Bridge {
     pub lanes: u8,
     /// Cores of the bridge.
     pub cores: u16,
-    /// Their frequency.
+    /// Frequency of the cores.
     pub clock: Frequency,
     /// Cycles for a command of the host: taking it, and answering.
     pub command: u64,
@@ -37,7 +37,7 @@ pub struct Bridge {
     /// Outstanding commands of a member, at most. Default: 32, as with SATA.
     #[serde(default = "thirty_two")]
     pub outstanding: u32,
-    /// How it detects a member's completions. Default: polling.
+    /// How the bridge detects a member's completions. Default: polling.
     #[serde(default = "by_polling")]
     pub completion: Completion,
     /// When the drives collect garbage: "each" on its own, or all "together" in windows. Default: each.
@@ -69,7 +69,7 @@ pub struct SmallWrites {
     /// Default: false, when the members have accepted them.
     #[serde(default)]
     pub through: bool,
-    /// Of the writes that pass through, one at a time may be in flight per row of this size on a member: a
+    /// For the writes that pass through, one at a time may be in flight per row of this size on a member: a
     /// multiple of 4 KiB. Default: 4 KiB.
     #[serde(default = "four_kib")]
     pub row: Bytes,

@@ -12,7 +12,7 @@ pub enum Collection {
     /// Each drive when it has to.
     #[default]
     Each,
-    /// All at once, in windows: a drive that has to collect makes all others collect, too.
+    /// All at once, in windows: when one drive has to collect garbage, all drives do.
     Together,
 }
 

@@ -11,7 +11,7 @@ pub struct KeyError {
     pub path: String,
     /// The mistake.
     pub what: String,
-    /// What would be right.
+    /// Correction to suggest.
     pub cure: String,
 }
 

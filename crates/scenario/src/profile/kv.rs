@@ -70,7 +70,7 @@ pub enum KvPacking {
 }
 
 impl KvPacking {
-    /// Its name in profiles and results.
+    /// Name in profiles and results.
     pub const fn name(self) -> &'static str {
         match self {
             KvPacking::None => "none",
@@ -92,7 +92,7 @@ impl KvStore {
         within("kv.buffer_pages", self.buffer_pages, 2, 4096)?;
         within("kv.segment", self.segment, Bytes(64 << 10), Bytes(1 << 30))?;
         if !self.segment.0.is_power_of_two() {
-            let what = format!("`kv.segment` = {} is no power of two", self.segment);
+            let what = format!("`kv.segment` = {} is not a power of two", self.segment);
             return Err(fault("kv.segment", what, "choose \"1 MiB\", or another power of two"));
         }
         within("kv.memtable", self.memtable, Bytes(4 << 10), Bytes(1 << 30))?;

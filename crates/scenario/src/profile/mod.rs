@@ -316,13 +316,13 @@ pub struct Cycles {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FirmwareLatency {
-    /// For a read of at most 4 KiB.
+    /// Delay of a read of at most 4 KiB.
     #[serde(default)]
     pub read: Picos,
-    /// For a longer read. Default: as `read`.
+    /// Delay of a longer read. Default: as `read`.
     #[serde(default)]
     pub read_large: Option<Picos>,
-    /// For a write.
+    /// Delay of a write.
     #[serde(default)]
     pub write: Picos,
 }
@@ -405,8 +405,7 @@ pub struct Flash {
     /// Default: none; bad blocks then reduce that.
     #[serde(default)]
     pub spare_blocks: u32,
-    /// Of these, the maximum number per die marked bad by the manufacturer: each die draws a number up to
-    /// this.
+    /// Maximum number of these per die that the manufacturer marks bad: each die draws a number up to this.
     #[serde(default)]
     pub factory_bad_blocks: u32,
     /// Blocks with one bit per cell, to which host writes go first. Omitted or false: none.
@@ -553,7 +552,7 @@ impl Geometry {
 /// (`FtlConfig::user_units_at`).
 const OPEN_BLOCKS: f64 = 0.5;
 
-/// Units of 4 KiB that the planes of a die read or program at once, at most.
+/// Maximum number of 4 KiB units that the planes of a die read or program at once.
 const STRIPE_UNITS_MAX: u64 = 64;
 
 /// Rows of blocks over all dies, at most.
@@ -672,8 +671,8 @@ impl Profile {
             if self.is_hosted()
                 || part.map && (self.firmware.map_cache.is_some() || self.firmware.extents.is_some())
             {
-                let what = "`firmware.on_host`: with `placement = \"host\"` all of the firmware is there, and a map there is a table \
-                     that is all in memory: no `map_cache`, no `extents`";
+                let what = "`firmware.on_host`: with `placement = \"host\"` the whole firmware runs on the host, and its map is a table \
+                     in memory: no `map_cache`, no `extents`";
                 return Err(fault("firmware.on_host", what, "leave one of them out"));
             }
         }
@@ -825,7 +824,7 @@ impl Profile {
         self.geometry_with(capacity, true)
     }
 
-    /// As [`Profile::geometry`]; `is_wide` tells whether map entries have 8 bytes.
+    /// Like [`Profile::geometry`]; `is_wide` tells whether map entries have 8 bytes.
     fn geometry_with(&self, capacity: Bytes, is_wide: bool) -> Result<Geometry, KeyError> {
         let path = "drive.capacity";
         within(path, capacity, Bytes(*CAPACITY_BYTES.start()), Bytes(*CAPACITY_BYTES.end()))?;

@@ -88,7 +88,7 @@ pub struct BlockCosts {
     pub schedule: Picos,
     /// Handing it to the driver.
     pub dispatch: Picos,
-    /// Its completion, from the driver to the submitter.
+    /// Completion, from the driver to the submitter.
     pub complete: Picos,
     /// Outstanding requests, at most: 1 to 65535.
     pub tags: u32,
@@ -106,7 +106,7 @@ impl NetworkProfile {
         within("overhead", self.overhead, Bytes(0), Bytes(4096))?;
         within("in_capsule", self.in_capsule, Bytes(0), Bytes(64 << 10))?;
         if !self.in_capsule.0.is_multiple_of(16) {
-            let what = format!("`in_capsule`: {} is no multiple of 16 B", self.in_capsule);
+            let what = format!("`in_capsule`: {} is not a multiple of 16 B", self.in_capsule);
             return Err(fault("in_capsule", what, "capsules are counted in units of 16 bytes"));
         }
         let InitiatorCosts { submit, complete } = &self.initiator;

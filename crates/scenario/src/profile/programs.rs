@@ -20,7 +20,7 @@ pub struct Programs {
     pub program_max: Bytes,
     /// Size of all programs together: up to 1 GiB. Default: 256 KiB.
     pub programs_max: Bytes,
-    /// Activated programs at once: 1 to 1024. Default: 8.
+    /// Maximum number of activated programs: 1 to 1024. Default: 8.
     pub activated: u32,
     /// Memory range sets: 1 to 1024. Default: 32.
     pub sets: u32,

@@ -33,7 +33,7 @@ pub struct Transfer {
     /// Longest inline result behind a completion. Default: 1 KiB.
     #[serde(default = "one_kib")]
     pub inline_result_max: Bytes,
-    /// Incomplete payloads at once, at most. Default: 64.
+    /// Maximum number of incomplete payloads. Default: 64.
     #[serde(default = "sixty_four")]
     pub partial_payloads: u32,
     /// Time after which an incomplete payload is discarded. Default: 10 ms.

@@ -101,7 +101,7 @@ fn mistakes_are_named_where_they_stand() {
     let nameless = parse(&format!("{}{both}", TWO.replace("name = \"b\"\n", "")), &[]);
     assert_error(nameless, "s.toml:5:1", "`drive.1` has no name", "add `name");
     let copies = |lines: &str| parse(&format!("[[drive]]\nprofile = \"mqsim-mlc\"\n{lines}{both}"), &[]);
-    assert_error(copies("copies = 2\n"), "s.toml:1:1", "`drive.0` has copies, and no name", "ssd0");
+    assert_error(copies("copies = 2\n"), "s.toml:1:1", "`drive.0` has copies, but no name", "ssd0");
     assert_error(copies("name = \"s\"\ncopies = 257\n"), "s.toml:4:10", "`drive.0.copies`", "256");
     let lba = parse(&format!("{}{both}", TWO.replace("namespaces = 2", "lba_size = \"1 KiB\"")), &[]);
     assert_error(lba, "s.toml:8:12", "`drive.1.lba_size` = 1 KiB", "4 KiB");
@@ -164,7 +164,7 @@ fn faults_of_one_of_several_drives_name_it() {
     let two = |drives: &str, jobs: &str| parse(&format!("{drives}{jobs}"), &[]);
     let large = format!("{}size = \"5 GiB\"\n", job("\"all\""));
     assert_error(two(TWO, &large), "s.toml:14:8", "the namespace of 4 GiB (on drive `a`)", "at most 4 GiB");
-    assert_error(two(&pairs, kv), "s.toml:10:1", "has no pairs (on drive `a`)", "personality");
+    assert_error(two(&pairs, kv), "s.toml:10:1", "has no KV namespace (on drive `a`)", "personality");
     assert_error(two(&pairs, &job("\"all\"")), "s.toml:10:1", "drive `b` with `personality", "[[kv]]");
     let sgl = TWO.replace("override.link.lanes = 2", "override.controller.sgl = true");
     let method = format!("{}[transfer]\nmethod = \"sgl\"\n", job("\"all\""));

@@ -61,7 +61,7 @@ fn mistakes_of_a_box_are_named_where_they_stand() {
         ("dram = 1.5", "`jbof.dram` = 1.5 is out of range", "1 holds the whole map"),
         ("period = \"0 s\"", "`jbof.period`", "from 1 us"),
         ("watermark = \"0 %\"", "`jbof.watermark`", "from 1 %"),
-        ("segment = \"5000 B\"", "`jbof.segment` = 5000 B is no multiple of 4 KiB", "2 MiB"),
+        ("segment = \"5000 B\"", "`jbof.segment` = 5000 B is not a multiple of 4 KiB", "2 MiB"),
         ("lenders = 0", "`jbof.lenders` = 0", "from 1 to 254"),
         ("prices = { dram_gb = -1.0 }", "`jbof.prices.dram_gb` = -1 is out of range", "dollars"),
         ("fabric = { port = \"1 B/s\" }", "`jbof.fabric.port`", "from 1 MB/s"),

@@ -42,8 +42,12 @@ fn what_contradicts_itself_is_named() {
         ("workload = \"readrandom\"\nkeys = 10\n", "never ends", "count"),
         ("workload = \"readrandom\"\nruntime = \"1 ms\"\n", "neither `keys` nor `count`", "keys"),
         ("workload = \"w-m\"\ncount = 10\nkey_bytes = 17\n", "`kv.0.key_bytes` = 17", "1 to 16"),
-        ("workload = \"w-m\"\ncount = 10\nkeys = 300\nkey_bytes = 1\n", "no 300 keys of 1 B", "key_bytes"),
-        ("workload = \"w-a\"\nvalue = \"2 MiB\"\ncount = 1\n", "longer than the drive takes", "kv.value_max"),
+        (
+            "workload = \"w-m\"\ncount = 10\nkeys = 300\nkey_bytes = 1\n",
+            "fewer than 300 keys of 1 B",
+            "key_bytes",
+        ),
+        ("workload = \"w-a\"\nvalue = \"2 MiB\"\ncount = 1\n", "exceed the drive's maximum", "kv.value_max"),
         ("workload = \"ycsb\"\n", "needs `file`", "file ="),
         ("workload = \"ycsb\"\nfile = \"no-such-file\"\n", "no-such-file", "check the path"),
         (
@@ -90,7 +94,7 @@ fn what_contradicts_itself_is_named() {
 fn pairs_and_blocks_are_asked_of_their_own_drives() {
     assert_error(parse(&format!("{KV}{JOB}"), &[]), "s.toml:4", "has no blocks", "[[kv]]");
     let text = format!("{DRIVE}[[kv]]\nworkload = \"w-m\"\ncount = 1\n");
-    assert_error(parse(&text, &[]), "s.toml:3", "no pairs", "personality");
+    assert_error(parse(&text, &[]), "s.toml:3", "no KV namespace", "personality");
     assert_error(parse(KV, &[]), "s.toml", "no job", "[[kv]]");
     let text = format!("{KV}precondition = \"filled\"\n[[kv]]\nworkload = \"w-m\"\ncount = 1\n");
     assert_error(parse(&text, &[]), "s.toml:4", "begins empty", "leave it out");
@@ -111,7 +115,7 @@ fn a_drive_of_blocks_may_have_pairs_behind_them() {
     assert!((1400 << 20..=1536 << 20).contains(&bytes), "{bytes}");
     assert_eq!(scenario.drives[0].plan.precondition, Precondition::Empty);
     let wrong = |lines: &str, jobs: &str| parse(&format!("{DRIVE}{lines}{jobs}"), &[]).unwrap_err();
-    assert!(wrong("", pairs).what.contains("the drive has no pairs"));
+    assert!(wrong("", pairs).what.contains("the drive has no KV namespace"));
     assert!(wrong("kv_capacity = \"1 MiB\"\n", blocks).what.contains("kv_capacity"));
     assert!(wrong("kv_capacity = \"5 GiB\"\n", blocks).what.contains("kv_capacity"));
     let filled = "kv_capacity = \"1 GiB\"\nprecondition = \"filled\"\n";

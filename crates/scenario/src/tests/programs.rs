@@ -45,7 +45,7 @@ fn a_section_gives_a_drive_programs() {
         let device = Device::from_text("d", Path::new(""), &text, &Options::default()).unwrap();
         assert!(device.drive.profile.programs.is_some(), "{personality}");
     }
-    // What a base sets can be removed.
+    // A key that a base sets can be removed.
     let off = parse(&format!("{TABLES}{QUERY}"), &["drive.override.programs=false"]).unwrap();
     assert_eq!(off.drives[0].plan.profile.programs, None);
 }

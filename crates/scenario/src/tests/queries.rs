@@ -113,11 +113,11 @@ fn wrong_tables_are_named() {
     let tables = "personality = \"tables\"\n";
     for (personality, table, line, what, cure) in [
         ("", "generate = \"vpic\"\nrows = 5\n", "s.toml:3", "holds no tables", "personality"),
-        (tables, "", "s.toml:4", "of a file or of a generator", "file ="),
+        (tables, "", "s.toml:4", "come from a file or a generator", "file ="),
         (tables, "generate = \"vpic\"\n", "s.toml:6", "`drive.table.0.rows`", "rows ="),
         (tables, "generate = \"vpic\"\nscale = 1.0\n", "s.toml:7", "have a scale", "rows ="),
         (tables, "file = \"none.parquet\"\n", "s.toml:6", "none.parquet", "check the path"),
-        (tables, "file = \"none.parquet\"\nrows = 5\n", "s.toml:7", "a file has the rows", "leave it out"),
+        (tables, "file = \"none.parquet\"\nrows = 5\n", "s.toml:7", "a file determines", "leave it out"),
     ] {
         assert_error(drive(personality, table), line, what, cure);
     }
@@ -140,7 +140,7 @@ fn a_query_may_be_split() {
     assert_eq!(sent(&with(join).unwrap())[0].0, Form::Sql);
     assert_eq!(sent(&with(&format!("{join}form = \"compact\"\n")).unwrap())[0].0, Form::Compact);
     let segment = with(&format!("{join}form = \"segment\"\n"));
-    assert_error(segment, "s.toml:9:7", "a segment says which rows", "give `sql`");
+    assert_error(segment, "s.toml:9:7", "a segment only selects rows", "give `sql`");
 }
 
 // A check asks whether the drive would refuse; invalid SQL is an error nevertheless.

@@ -54,7 +54,12 @@ fn mistakes_are_named_where_they_stand() {
     assert_error(alone, "s.toml:3:1", "no target at its other end", "section [target]");
     assert_error(network("profile = \"tcp\""), "s.toml:7:11", "`tcp`", "tcp-100g");
     assert_error(network("override.rate = \"1 B/s\""), "s.toml:7:17", "`rate`", "");
-    assert_error(network("override.in_capsule = \"20 B\""), "s.toml:7:23", "no multiple of 16 B", "16 bytes");
+    assert_error(
+        network("override.in_capsule = \"20 B\""),
+        "s.toml:7:23",
+        "not a multiple of 16 B",
+        "16 bytes",
+    );
     assert_error(network("override.packet = \"64 B\""), "s.toml:7:19", "`packet`", "");
     assert_error(network("override.block.tags = 0"), "s.toml:7:23", "`block.tags`", "");
     assert_error(network("override.send = \"2 s\""), "s.toml:7:17", "`send`", "");
@@ -69,7 +74,7 @@ fn mistakes_are_named_where_they_stand() {
         "`path`",
     );
     let scheduled = remote("path = \"bypass\"\nscheduler = \"mq-deadline\"\n", "");
-    assert_error(scheduled, "s.toml:7:13", "past the block layer there is none", "path = \"block\"");
+    assert_error(scheduled, "s.toml:7:13", "has no scheduler", "path = \"block\"");
     let with = |host: &str, drive: &str, rest: &str| {
         parse(&format!("{DRIVE}{drive}[host]\n{host}[target]\n{JOB}{rest}"), &[])
     };
@@ -83,14 +88,14 @@ fn mistakes_are_named_where_they_stand() {
         parse(&format!("{drive}{HOST}[target]\n{rest}"), &[])
     };
     let sink = cosmos("personality = \"sink\"\n", "[[job]]\nrw = \"write\"\nbs = \"64 B\"\ncount = 1\n");
-    assert_error(sink, "s.toml:3:15", "asked for blocks", "leave [target] out");
+    assert_error(sink, "s.toml:3:15", "only blocks are accessible", "leave [target] out");
     let pairs = "[[kv]]\nworkload = \"fillrandom\"\nvalue = \"64 B\"\ncount = 1\n";
     let bypassed = format!(
         "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"kv\"\n{HOST}[target]\npath = \"bypass\"\n{pairs}"
     );
     assert!(parse(&bypassed, &[]).is_ok());
     let kv = cosmos("personality = \"kv\"\n", pairs);
-    assert_error(kv, "s.toml:3:15", "asked for blocks", "leave [target] out");
+    assert_error(kv, "s.toml:3:15", "only blocks are accessible", "leave [target] out");
     assert!(cosmos("", &format!("[transfer]\nmethod = \"inline\"\n{JOB}")).is_ok());
     let mmio = cosmos("", &format!("[transfer]\nmethod = \"mmio\"\n{JOB}"));
     assert_error(mmio, "s.toml:7:10", "in its command's capsule", "choose inline");
@@ -104,9 +109,9 @@ fn mistakes_are_named_where_they_stand() {
         "from 1 to 1024",
         "choose",
     );
-    assert_error(shares("local_outstanding = 8\n"), "s.toml:6:21", "the same tags", "override.block.tags");
+    assert_error(shares("local_outstanding = 8\n"), "s.toml:6:21", "share its tags", "override.block.tags");
     let both = cosmos("kv_capacity = \"1 GiB\"\n", pairs);
-    assert_error(both, "s.toml:3:15", "asked for blocks", "leave [target] out");
+    assert_error(both, "s.toml:3:15", "only blocks are accessible", "leave [target] out");
     assert_error(with(XEON, "", "numjobs = 64\n"), "s.toml:9:11", "a target gives 63", "lower `numjobs`");
     assert!(with(XEON, "", "numjobs = 63\n").is_ok());
     // A mistake of a drive or job other than the first is reported at its location.

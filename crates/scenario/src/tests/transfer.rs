@@ -89,7 +89,7 @@ fn commit_records_need_pairs_and_a_ring() {
     let named = "override.transfer.methods = [\"cxl-commit\"]\n";
     assert_error(pairs(named, method), "s.toml:4:29", "no records for it", "`cxl.records` alone");
     let sink = format!("{drive}personality = \"sink\"\n{ring}{PAYLOADS}[transfer]\n{method}");
-    assert_error(parse(&sink, &[]), "s.toml:10:10", "only pairs", "personality = \"kv\"");
+    assert_error(parse(&sink, &[]), "s.toml:10:10", "only key-value pairs", "personality = \"kv\"");
 }
 
 // A sink has neither blocks nor flash: jobs that need them must be refused before the run.

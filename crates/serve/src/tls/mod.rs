@@ -50,7 +50,7 @@ use std::task::{Poll, Waker};
 
 /// A policy with TLS 1.3 only, AES-GCM preferred.
 const POLICY: &str = "AWS-CRT-SDK-TLSv1.3-2023";
-/// Encrypted bytes to send at once.
+/// Maximum number of encrypted bytes sent at once.
 const SEND_BYTES: u32 = 128 << 10;
 /// Encrypted bytes to receive from a socket before other tasks run.
 const RECEIVE_BYTES: usize = 128 << 10;

@@ -34,7 +34,7 @@ pub enum PskError {
     #[error("a TLS key has 32 bytes (with hash 01) or 48 (with hash 02), and 4 of a CRC")]
     Length,
     /// The CRC-32 does not match.
-    #[error("a TLS key's checksum is wrong: it was not copied as it is")]
+    #[error("a TLS key's checksum is wrong: the key was not copied exactly")]
     Crc,
 }
 
@@ -88,7 +88,7 @@ impl FromStr for ConfiguredPsk {
 /// A PSK for TLS.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TlsPsk {
-    /// Its PSK identity on the wire; not secret.
+    /// PSK identity on the wire; not secret.
     pub identity: String,
     pub(super) hash: Hash,
     pub(super) secret: Zeroizing<Vec<u8>>,

@@ -8,9 +8,9 @@ use byteway_wire::fabrics::Nqn;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How long an unused key stays valid: the default Keep Alive Timeout.
+/// Time for which an unused key stays valid: the default Keep Alive Timeout.
 pub(super) const UNUSED_LIMIT: Delay = Delay::from_s(120);
-/// Keys of a host at once: one for each association that it is setting up, at any port.
+/// Maximum number of keys of a host: one for each association that it is setting up, at any port.
 const HOST_KEYS_MAX: usize = 8;
 
 /// A connection's hold on the key that it used. While a hold exists the key stays valid for further

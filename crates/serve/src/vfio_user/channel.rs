@@ -45,7 +45,7 @@ pub enum Gone {
     #[error("it sent a message of {0} bytes: {HEADER_BYTES} to {MESSAGE_BYTES_MAX} are possible")]
     Size(u32),
     /// The peer does not read. Holds the number of pending bytes.
-    #[error("it does not read what it is sent: {0} bytes wait")]
+    #[error("it does not read its messages: {0} bytes are pending")]
     Deaf(usize),
     /// The peer does not reply to this command.
     #[error("it has not answered {0} within {limit} s", limit = ANSWER_LIMIT.as_secs())]
@@ -67,13 +67,13 @@ pub enum Gone {
 /// A received message.
 #[derive(Debug, Default)]
 pub struct Message {
-    /// Its header.
+    /// Header.
     pub header: Header,
     /// The bytes after the header.
     pub payload: Vec<u8>,
-    /// The descriptors that came with it, up to [`FILES_MAX`].
+    /// The descriptors received with it, up to [`FILES_MAX`].
     pub files: Vec<OwnedFd>,
-    /// More descriptors came than allowed: all were closed, and the message has to be refused.
+    /// Whether more descriptors came than allowed: all were closed, and the message has to be refused.
     pub has_too_many_files: bool,
 }
 

@@ -34,7 +34,7 @@ pub enum ClientError {
         /// Error of the system.
         source: io::Error,
     },
-    /// Another host is attached.
+    /// Another host is attached to the device.
     #[error(
         "the device at {path} is in use by another host, and serves one at a time: detach that one first"
     )]
@@ -54,9 +54,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// A reply is malformed.
-    #[error(
-        "the answer to {0} is not what the protocol says: this is not a vfio-user server, or not one that can be used"
-    )]
+    #[error("the reply to {0} violates the protocol: this is not a vfio-user server, or an incompatible one")]
     Answer(Command),
     /// The caller's request cannot be encoded.
     #[error("{0}")]
@@ -66,7 +64,7 @@ pub enum ClientError {
 /// A region of the device.
 #[derive(Debug)]
 pub struct ClientRegion {
-    /// Its VFIO index.
+    /// VFIO index.
     pub index: u32,
     /// Length in bytes.
     pub bytes: u64,
@@ -250,7 +248,7 @@ impl Client {
     /// Information about the device.
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn device(&self) -> Result<DeviceInfo, ClientError> {
         let asked = DeviceInfo { argsz: argsz::<DeviceInfo>().into(), ..DeviceInfo::default() };
         self.ask_for(Command::DEVICE_GET_INFO, &asked)
@@ -259,7 +257,7 @@ impl Client {
     /// A region by its VFIO index.
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn region(&self, index: u32) -> Result<ClientRegion, ClientError> {
         let command = Command::DEVICE_GET_REGION_INFO;
         let wrong = || ClientError::Answer(command);
@@ -288,7 +286,7 @@ impl Client {
     /// Information about the interrupts of a kind.
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn irq(&self, index: u32) -> Result<IrqInfo, ClientError> {
         let asked = IrqInfo { argsz: argsz::<IrqInfo>().into(), index: index.into(), ..IrqInfo::default() };
         self.ask_for(Command::DEVICE_GET_IRQ_INFO, &asked)
@@ -297,7 +295,7 @@ impl Client {
     /// Reads from a region.
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn region_read(&self, region: u32, offset: u64, into: &mut [u8]) -> Result<(), ClientError> {
         let mut offset = offset;
         for part in into.chunks_mut(self.data_bytes_max) {
@@ -319,7 +317,7 @@ impl Client {
     /// Writes to a region, and waits until the write is done.
     ///
     /// # Errors
-    /// As for [`Client::ask`]; or `from` is longer than one message carries.
+    /// Same as [`Client::ask`]; or `from` is longer than one message carries.
     pub fn region_write(&self, region: u32, offset: u64, from: &[u8]) -> Result<(), ClientError> {
         let access = self.write_access(region, offset, from)?;
         let answer = self.ask(Command::REGION_WRITE, &[access.as_bytes(), from], &[])?;
@@ -354,7 +352,7 @@ impl Client {
     /// file, memory that the device reaches by messages ([`Client::serve`]).
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn dma_map(
         &self,
         address: u64,
@@ -378,7 +376,7 @@ impl Client {
     /// Unmaps memory. On return, the device no longer accesses it.
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn dma_unmap(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
         self.unmap(address, bytes, 0)
     }
@@ -386,7 +384,7 @@ impl Client {
     /// Unmaps all memory.
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn dma_unmap_all(&self) -> Result<(), ClientError> {
         self.unmap(0, 0, vfio::VFIO_DMA_UNMAP_FLAG_ALL)
     }
@@ -405,7 +403,7 @@ impl Client {
     /// Directs messages of the MSI-X vectors from `start` on to `events`, one each.
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn set_events(&self, start: u32, events: &[BorrowedFd<'_>]) -> Result<(), ClientError> {
         let count = events.len() as u32;
         self.set_irqs(vfio::VFIO_IRQ_SET_DATA_EVENTFD, start, count, &[], events)
@@ -414,7 +412,7 @@ impl Client {
     /// Drops messages of all MSI-X vectors from now on.
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn clear_events(&self) -> Result<(), ClientError> {
         self.set_irqs(vfio::VFIO_IRQ_SET_DATA_NONE, 0, 0, &[], &[])
     }
@@ -423,7 +421,7 @@ impl Client {
     /// payload.
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn set_irqs(
         &self,
         data: u32,
@@ -446,7 +444,7 @@ impl Client {
     /// Resets the device.
     ///
     /// # Errors
-    /// As for [`Client::ask`].
+    /// Same as [`Client::ask`].
     pub fn reset(&self) -> Result<(), ClientError> {
         self.ask(Command::DEVICE_RESET, &[], &[])?;
         Ok(())

@@ -1,6 +1,6 @@
 //! The wire format of vfio-user: a header of 16 bytes, and the payload of each command.
 //!
-//! Everything is little-endian. Command and error codes that this side doesn't know stay representable.
+//! Everything is little-endian. Command and error codes that this side does not know stay representable.
 
 use serde_json::{Value, json};
 use std::fmt;
@@ -382,7 +382,7 @@ impl Capabilities {
     /// Parses the peer's capabilities. Empty text is valid, too.
     ///
     /// # Errors
-    /// What is invalid.
+    /// Description of the invalid value.
     pub fn parse(text: &[u8]) -> Result<Self, &'static str> {
         let Some((last, text)) = text.split_last() else { return Ok(Self::default()) };
         if *last != 0 {

@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 /// Longest path of a socket, in bytes.
 const PATH_BYTES_MAX: usize = 107;
-/// Clients that are being refused at the same time, at most; further ones are closed at once.
+/// Maximum number of clients that are being refused at the same time; further ones are closed immediately.
 const TURNED_AWAY_MAX: usize = 4;
 /// Delay before accepting again when the system has no free descriptor.
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
@@ -50,7 +50,7 @@ pub enum BindError {
         /// The missing directory.
         directory: PathBuf,
     },
-    /// Another server listens there.
+    /// Another server listens at the path.
     #[error("a server answers at {path} already: stop it, or choose another path")]
     InUse {
         /// Path of the socket.
@@ -63,7 +63,7 @@ pub enum BindError {
         path: PathBuf,
     },
     /// The system refused.
-    #[error("the socket {path} cannot be made")]
+    #[error("the socket {path} cannot be created")]
     System {
         /// Path of the socket.
         path: PathBuf,

@@ -202,7 +202,7 @@ impl Session {
         }
     }
 
-    /// Writes the reply to `out`; returns the descriptor that goes with it.
+    /// Writes the reply to `out`; returns the descriptor that is sent with it.
     async fn act(
         &self,
         command: Command,

@@ -32,7 +32,7 @@ fn commands_of_a_host_that_takes_nothing_are_left_unread() {
     // Others are unaffected.
     let mut io = Client::io(address, &admin, &nqn, 2).unwrap();
     assert!(io.ask(read(1), &[]).unwrap().cqe.status().is_success());
-    // What the buffers of system and server hold, of 64 KiB each; not all 3000.
+    // Number of messages of 64 KiB that the buffers of system and server hold; fewer than all 3000.
     let reads = service.end()[0].reads.0;
     assert!(reads < 1000, "{} MiB would wait for the host", reads / 16);
 }

@@ -189,7 +189,8 @@ fn a_port_without_tls_refuses_it() {
     service.end();
 }
 
-/// Carries bytes between one host and a target until so many have gone one way; then closes both connections.
+/// Relays bytes between one host and a target until this many have been relayed in one direction; then closes
+/// both connections.
 fn cut_after(target: SocketAddr, to_target: usize, to_host: usize) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -2,23 +2,23 @@
 //!
 //! ```text
 //! byteway, scenario    version, and name of the scenario
-//! partial              it was interrupted: some points were not run
-//! baseline             what points are compared with, in words
-//! metric               the figure that is shown first, by its key in `figures`
+//! partial              whether the comparison was interrupted, so that some points were not run
+//! baseline             the point that others are compared with, human-readable
+//! metric               key in `figures` of the figure that is shown first
 //! keys[]               key, paths (keys of the scenario), unit (null: names), values[], numbers[] (null: names)
 //! points[]             in order, the first key slowest:
 //!   index, values      value by key
 //!   status, reason     "done"; "failed", with the reason; "not-run"
 //!   figures            iops, bytes_per_second, mean_ns, p50_ns, p99_ns, p99_9_ns (of all I/Os of all jobs),
-//!                      read_p99_9_ns (where there are others besides reads), wire_bytes_per_io, payload_bytes_per_io
-//!                      (both directions), write_amplification, map_miss_ratio, wear_spread, retries_per_read (where
-//!                      the drive has a map cache, looks after wear, or tries reads again),
-//!                      log_pages, index_pages (pages of flash programmed by a drive of keys and values),
-//!                      host_ns_per_io, device_ns_per_io (processor time; where how payloads cross is measured)
+//!                      read_p99_9_ns (unless all I/Os are reads), wire_bytes_per_io, payload_bytes_per_io
+//!                      (both directions), write_amplification, map_miss_ratio, wear_spread, retries_per_read (if
+//!                      the drive has a map cache, wear leveling, or read retries),
+//!                      log_pages, index_pages (flash pages programmed by a key-value drive),
+//!                      host_ns_per_io, device_ns_per_io (processor time; if transfers are measured)
 //!   busiest            resource, mean (share of the time)
-//!   against, ratios    the point that it is compared with, and each figure as a multiple of that point's
-//!   summary            what summary.json of the run holds
-//! findings[]           kind, its details, and text: a sentence; the most telling ones first
+//!   against, ratios    index of the point to compare with, and each figure as a multiple of its figure
+//!   summary            contents of summary.json of the run
+//! findings[]           kind, details, and text (a sentence), the most significant first
 //! ```
 //!
 //! Missing values are null.
@@ -65,9 +65,9 @@ pub struct Comparison {
 pub struct Point {
     /// The point as input of findings.
     pub seen: FindingInput,
-    /// Its outcome.
+    /// Outcome of the point.
     pub outcome: Outcome,
-    /// Its figures, even if some of its I/Os failed.
+    /// Figures of the point, even if some of its I/Os failed.
     pub figures: Option<Figures>,
     /// Index of its baseline.
     pub against: usize,

@@ -170,7 +170,7 @@ impl Metric {
         Metric::ALL.into_iter().find(|metric| metric.key() == key)
     }
 
-    /// Its quantity; `None` for counts.
+    /// Quantity of the figure; `None` for counts.
     pub(super) fn quantity(self) -> Option<Quantity> {
         match self {
             Metric::Iops | Metric::LogPages | Metric::IndexPages | Metric::IopsPerDollar => None,

@@ -19,9 +19,9 @@ use byteway_scenario::Scenario;
 /// Outcome of a point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It completed.
+    /// The point completed.
     Done(Box<RunResult>),
-    /// It failed: the reason, and the result, if there is one.
+    /// The point failed: the reason, and the result, if there is one.
     Failed(String, Option<Box<RunResult>>),
     /// The comparison was interrupted earlier.
     NotRun,
@@ -49,7 +49,7 @@ impl Outcome {
 pub struct CompareOptions<'a> {
     /// Number of threads, at least 1.
     pub threads: usize,
-    /// Where to store completed points.
+    /// Store for completed points.
     pub store: Option<&'a Store>,
     /// Whether to run stored points again.
     pub fresh: bool,
@@ -148,7 +148,7 @@ pub(crate) fn run_one(scenario: &Scenario, interrupt: &Interrupt) -> Outcome {
     run_followed(scenario, interrupt).0
 }
 
-/// As [`run_one`], with the time series of a completed run.
+/// Like [`run_one`], with the time series of a completed run.
 pub(crate) fn run_followed(scenario: &Scenario, interrupt: &Interrupt) -> (Outcome, Option<Series>) {
     // A panic in one run must not affect the others: the panic hook prints it, and the point fails.
     let ran = catch_unwind(AssertUnwindSafe(|| {

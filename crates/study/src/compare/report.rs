@@ -19,8 +19,8 @@ use byteway_workload::Kind;
 /// Lines in one chart, at most, so that they can be distinguished.
 const LINES_MAX: usize = 12;
 
-/// Combinations of the other keys in one chart, at most: each may have two lines. As many as sizes from 32 B
-/// to 4 KiB in powers of two.
+/// Maximum number of combinations of the other keys in one chart: each may have two lines. Equals the number
+/// of sizes from 32 B to 4 KiB in powers of two.
 const COMBINATIONS_MAX: usize = 8;
 
 /// Adds height for the legend, which has one entry per line on a telephone.

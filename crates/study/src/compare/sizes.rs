@@ -23,17 +23,17 @@ use byteway_workload::{JobPlan, Source, Synthetic};
 /// I/Os of a probe.
 const PROBE_IOS: u64 = 500;
 
-/// Where one method is better than another, over the sizes of the comparison.
+/// Sizes at which one method is better than another, within the sizes of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "where", content = "bytes", rename_all = "kebab-case")]
 pub enum Reach {
     /// At no size.
     Nowhere,
-    /// At every size, up to the longest.
+    /// At every size of the comparison, the longest of which is given.
     Everywhere(u64),
-    /// Up to this size, and at none above it.
+    /// Up to this size, and not above it.
     UpTo(u64),
-    /// From this size on, and at none below it.
+    /// From this size on, and not below it.
     From(u64),
     /// The lead changes more than once.
     Mixed,
@@ -172,7 +172,7 @@ impl Table<'_> {
         Some(if metric.more_is_better() { own > other } else { own < other })
     }
 
-    /// Where `rival` is better than `base`, to the byte.
+    /// Determines to the byte where `rival` is better than `base`.
     fn place(&self, others: &[usize], rival: usize, base: usize, metric: Metric) -> Option<Reach> {
         // Sizes that one of the methods cannot carry are excluded.
         let (sizes, wins): (Vec<(u32, usize)>, Vec<bool>) = self

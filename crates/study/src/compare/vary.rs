@@ -22,7 +22,7 @@ pub struct Axis {
     pub key: String,
     /// The keys of the scenario that it selects.
     pub paths: Vec<String>,
-    /// Its values: at least one, all distinct.
+    /// Values of the key: at least one, all distinct.
     pub values: Vec<Value>,
     /// Scale of its values.
     pub scale: Scale,

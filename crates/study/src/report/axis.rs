@@ -228,7 +228,7 @@ impl FittedAxis<'_> {
     }
 
     /// Position of an annotation or an end of the axis. For these Plotly counts a logarithmic axis in
-    /// decades, but for shapes like data.
+    /// decades; for shapes, in data values.
     pub(super) fn place_of_note(&self, value: f64) -> f64 {
         match self.axis.scale {
             Scale::Log { .. } => rounded(libm::log10(value / self.size)),

@@ -47,7 +47,7 @@ pub struct Ink {
 }
 
 impl Ink {
-    /// For totals and ranges, which belong to no series.
+    /// Color of totals and ranges, which belong to no series.
     pub const GRAY: Ink = Ink { hue: 6, stroke: 0 };
     /// Median latency, in all charts. These five are distinguishable by everyone, and in print without
     /// colour.
@@ -72,7 +72,7 @@ impl Ink {
         Ink { hue: hue % HUES.len(), stroke: stroke % DASHES.len() }
     }
 
-    /// For series `index` with two figures, 0 and 1: one colour, two strokes; ten of them are
+    /// Color and stroke for series `index` with two figures, 0 and 1: one color, two strokes; ten series are
     /// distinguishable.
     pub const fn twice(index: usize, which: usize) -> Ink {
         Ink { hue: index % HUES.len(), stroke: (which + 2 * (index / HUES.len())) % DASHES.len() }
@@ -123,7 +123,7 @@ fn mark_of(ink: Ink, size: usize) -> Marker {
 /// Share of a name's space on its axis that no bar covers.
 const BAR_GAP: f64 = 0.25;
 
-/// How the points of a line are connected.
+/// Connection of a line's points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Join {
     Straight,
@@ -210,7 +210,7 @@ impl Chart {
         self.mark(Mark::Bars { name: name.into(), ink, values, labels })
     }
 
-    /// An invisible part of a stack, on which the following bars stand.
+    /// An invisible part of a stack, below the following bars.
     pub fn gap(self, values: Vec<f64>) -> Chart {
         self.mark(Mark::Gap { values })
     }

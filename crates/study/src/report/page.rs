@@ -23,14 +23,14 @@ pub struct Page {
     pub tiles: Vec<Tile>,
     /// The section that answers the question, shown first.
     pub answer: Option<Section>,
-    /// Its sections, in order.
+    /// Sections of the page, in order.
     pub sections: Vec<Section>,
 }
 
 /// A main figure in large type.
 #[derive(Clone, Debug, Default)]
 pub struct Tile {
-    /// Its name.
+    /// Name of the section.
     pub label: String,
     /// The value with its unit.
     pub value: String,
@@ -102,7 +102,7 @@ pub struct Table {
 /// A rating, as a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// As required.
+    /// Meets the requirement.
     Good,
     /// Partly.
     Fair,
@@ -210,7 +210,8 @@ impl Table {
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Nothing is fetched: only the file's own scripts and styles, and images drawn by charts.
+/// Content security policy: nothing is fetched; only the file's own scripts and styles, and images drawn by
+/// charts, are allowed.
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
 

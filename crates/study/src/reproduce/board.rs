@@ -29,8 +29,7 @@ pub struct Board {
 /// profile's constants were fitted, grows with every byte of a value.
 const STORE: &[(&str, &str)] = &[("drive.capacity", "\"16 GiB\""), ("drive.override.kv.packing", "\"all\"")];
 
-/// For a drive with tables: those of ByteExpress's queries, with so few rows that a query's time is its
-/// transfer.
+/// Drive with tables: those of ByteExpress's queries, with so few rows that a query's time is its transfer.
 const TABLES: &[(&str, &str)] = &[
     ("drive.capacity", "\"16 GiB\""),
     (
@@ -74,8 +73,8 @@ pub const FSSD: Board =
 pub const BSSD: Board =
     Board { drive: "bssd", host: "sandy-bridge", store: &[], tables: &[], blocks: FOLLOWED, remote: &[] };
 
-/// For drives of a box: 1/512 of the paper's size, so that caches are warm within a run, with a proportional
-/// map, smaller DRAM segments, and enough spare flash that a burst cannot fill it, as in the paper.
+/// Drives of a box: 1/512 of the paper's size, so that caches are warm within a run, with a proportional map,
+/// smaller DRAM segments, and enough spare flash that a burst cannot fill it, as in the paper.
 const BOXED: &[(&str, &str)] = &[
     ("drive.name", "\"ssd\""),
     ("drive.copies", "12"),
@@ -108,12 +107,12 @@ impl Board {
         Spec::on(self, "tables", self.tables)
     }
 
-    /// As a local block device.
+    /// A local block device on this board.
     pub fn block(&self) -> Spec {
         Spec::on(self, "block", self.blocks)
     }
 
-    /// As a block device behind a target that serves it by this path.
+    /// A block device behind a target that serves it by this path.
     pub fn behind(&self, path: &str) -> Spec {
         self.block().behind(self.remote, path)
     }
@@ -141,7 +140,7 @@ pub enum Reason {
     /// The paper's run is too long to simulate: a smaller drive reaches the same state sooner. Only for
     /// claims about an order.
     Scaled(&'static str),
-    /// For a figure of ours that belongs to no claim.
+    /// A figure of ours that belongs to no claim.
     Ours(&'static str),
 }
 

@@ -85,7 +85,7 @@ pub struct Value {
     pub is_lower_bound: bool,
     /// One number for each measured row, at least one.
     pub numbers: Vec<f64>,
-    /// Their unit.
+    /// Unit of the numbers.
     pub unit: Unit,
 }
 
@@ -129,7 +129,7 @@ pub enum Basis {
     Calibrated,
     /// No constant was fitted to it.
     Predicted,
-    /// It follows from stated constants by arithmetic, which the run confirms.
+    /// Follows from stated constants by arithmetic, which the run confirms.
     Analytic,
 }
 
@@ -182,11 +182,11 @@ impl Needs {
 }
 
 impl Unit {
-    /// Where a name is the suffix of another, the longer one comes first.
+    /// All units. A name that is a suffix of another comes after it.
     const ALL: [Unit; 6] =
         [Unit::Percent, Unit::Times, Unit::Nanoseconds, Unit::Gigabytes, Unit::Bytes, Unit::PerSecond];
 
-    /// Its text behind a number.
+    /// Text of the unit after a number.
     pub const fn name(self) -> &'static str {
         match self {
             Unit::Percent => "%",
@@ -300,7 +300,7 @@ impl ClaimsFile {
         checked(file, &index, &sources, recipes)
     }
 
-    /// As [`ClaimsFile::load`], for built-in claims.
+    /// Like [`ClaimsFile::load`], for built-in claims.
     ///
     /// # Errors
     /// The first mistake, with its location.

@@ -8,7 +8,7 @@ use byteway_host::{DriverError, IoError, KvIoError};
 /// Why a claim could not be measured. A negative verdict is not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// One of its points failed, or was not run.
+    /// A point of the claim failed, or was not run.
     #[error("{point}: {why}")]
     Point {
         /// Name of the point.

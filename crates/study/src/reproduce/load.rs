@@ -39,7 +39,7 @@ const FILL_BYTES: u64 = 256 << 10;
 /// has left the write buffers when reading begins.
 const RANGE_EACH_BYTES: u64 = 16 << 10;
 const RANGE_BYTES: (u64, u64) = (32 << 20, 256 << 20);
-/// Delay after which no write buffer contains any of it.
+/// Delay after which no write buffer contains data of the load.
 const SETTLE: &str = "1 s";
 /// Ramp that excludes all I/Os that fill the range.
 const NEVER: &str = "1000 s";
@@ -82,7 +82,7 @@ impl Load {
         Load { pattern, bytes, workers: 1, depth: 1, each_ns, least_ns: 0, ramp_each_ns: 0, ramp_least_ns: 0 }
     }
 
-    /// By this number of workers, each with a queue.
+    /// Sets the number of workers, each with a queue.
     pub fn workers(self, workers: u32) -> Load {
         Load { workers, ..self }
     }

@@ -31,7 +31,7 @@ pub struct Paper {
     pub agreement: fn() -> Vec<Spec>,
 }
 
-/// How to measure a claim.
+/// Measurement of a claim.
 #[derive(Debug)]
 pub struct Recipe {
     /// Identifier of the claim.

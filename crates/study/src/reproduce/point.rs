@@ -96,7 +96,7 @@ pub struct Pairs {
     keys: Vec<(String, String)>,
     /// Number of a point's payloads per operation.
     divisor: u64,
-    /// In shorter runs, number of payloads per key-value pair.
+    /// Divisor in shorter runs: the number of key-value pairs is the number of payloads divided by this.
     spared: u64,
     /// Minimum number of key-value pairs, for any number of payloads.
     least: u64,
@@ -115,7 +115,7 @@ pub struct Queries {
 /// Length of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Length {
-    /// Until it has written the payloads of a point.
+    /// Until the job has written the payloads of a point.
     Payloads,
     /// Nanoseconds of virtual time per payload of a point: for jobs that have to overlap until their end.
     Time(u64),
@@ -181,12 +181,12 @@ impl Spec {
         self
     }
 
-    /// Its departures.
+    /// Departures from the board.
     pub fn departures(&self) -> &[Departure] {
         &self.departures
     }
 
-    /// Its keys, and their values in TOML.
+    /// Keys of the spec, and their values in TOML.
     pub fn keys(&self) -> impl Iterator<Item = (&str, &str)> {
         self.keys.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
@@ -375,7 +375,7 @@ impl Job {
         Job { at_target: true, ..self }
     }
 
-    /// By this number of workers, each with a queue.
+    /// Sets the number of workers, each with a queue.
     pub fn workers(self, workers: u32) -> Job {
         Job { workers, ..self }
     }
@@ -385,7 +385,7 @@ impl Job {
         Job { depth, ..self }
     }
 
-    /// For this many nanoseconds of virtual time per payload of other points, instead of a number of
+    /// Runs for this many nanoseconds of virtual time per payload of other points, instead of a number of
     /// payloads.
     pub fn timed(self, each_ns: u64) -> Job {
         Job { length: Length::Time(each_ns), ..self }
@@ -400,7 +400,7 @@ impl Queries {
 }
 
 impl Pairs {
-    /// A workload with as many operations and pairs as a point has payloads.
+    /// A workload with a number of operations and key-value pairs equal to a point's payloads.
     pub fn new(name: &str, workload: &str) -> Pairs {
         Pairs {
             name: name.to_owned(),
@@ -425,17 +425,18 @@ impl Pairs {
         self
     }
 
-    /// One operation per this many payloads, at least 1.
+    /// One operation per `divisor` payloads, at least 1.
     pub fn one_for(self, divisor: u64) -> Pairs {
         Pairs { divisor: divisor.max(1), ..self }
     }
 
-    /// In shorter runs, one pair per this many payloads: where neither bytes nor transfer times depend on it.
+    /// In shorter runs, one key-value pair per `spared` payloads: where neither bytes nor transfer times
+    /// depend on it.
     pub fn spared(self, spared: u64) -> Pairs {
         Pairs { spared: spared.max(1), ..self }
     }
 
-    /// With a minimum number of pairs.
+    /// Sets a minimum number of key-value pairs.
     pub fn at_least(self, least: u64) -> Pairs {
         Pairs { least, ..self }
     }
@@ -455,7 +456,7 @@ pub struct Points {
 }
 
 impl Points {
-    /// Outcomes of the points.
+    /// Collects outcomes of points.
     pub fn new(found: impl IntoIterator<Item = (Spec, Outcome)>) -> Points {
         Points { found: found.into_iter().collect(), series: BTreeMap::new() }
     }

@@ -43,11 +43,11 @@ struct Put {
 /// Largest batch, in bytes.
 const BATCH_BYTES: u32 = 16 << 10;
 
-/// Cuts the power of the spec's drive at `after` the first of many values of `bytes` is put, with `pairs` in
-/// a command.
+/// Cuts the power of the spec's drive `after` the first of many values of `bytes` was put, with `pairs`
+/// key-value pairs per command.
 ///
 /// # Errors
-/// The drive cannot be driven, or holds a value that was never put.
+/// The drive could not be driven, or holds a value that was never put.
 pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, after: Delay) -> Result<Taken, CutError> {
     let scenario = spec.scenario(1)?;
     let put = Rc::new(Cell::new(Put::default()));

@@ -52,11 +52,11 @@ impl Verdict {
 /// Outcome for a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It was measured.
+    /// The claim was measured.
     Measured(Judged),
-    /// It needs something that is not available.
+    /// The claim needs something that is not available.
     Needs(Needs),
-    /// One of its points failed, with the reason.
+    /// A point of the claim failed, with the reason.
     Failed(String),
     /// The run was interrupted earlier.
     NotRun,

@@ -403,7 +403,7 @@ pub struct NamespaceSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BaseSpec {
-    /// Nothing.
+    /// Nothing written.
     #[default]
     Empty,
     /// Every unit, in order.

@@ -214,7 +214,7 @@ pub enum Op {
         /// First key.
         key: u32,
     },
-    /// Iterates over some pairs.
+    /// Iterates over some key-value pairs.
     Scan {
         /// Namespace.
         namespace: u32,
@@ -253,7 +253,7 @@ pub enum Op {
 /// Position of a fault in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Anchor {
-    /// The operation at whose start it is anchored; `None`: power-on.
+    /// The operation at whose start the event is anchored; `None` for power-on.
     pub op: Option<usize>,
     /// Offset after the anchor: in polls for a cut, in microseconds for other faults.
     pub later: u64,
@@ -311,7 +311,7 @@ pub enum Fault {
         at: Anchor,
         /// Number of the member, including spares.
         member: u32,
-        /// Whether it returns after the rest of this life; with `with_power`, after the next one.
+        /// Whether the drive returns after the rest of this life; with `with_power`, after the next life.
         returns: bool,
         /// Whether it is lost at a power cut.
         with_power: bool,

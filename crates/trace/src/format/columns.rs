@@ -51,9 +51,9 @@ enum Column {
     /// A decimal number; this many decimals make it nanoseconds.
     Time(u32),
     Op,
-    /// Offset in units of so many bytes.
+    /// Offset in units of this many bytes.
     Offset(u64),
-    /// Length in units of so many bytes.
+    /// Length in units of this many bytes.
     Length(u64),
     Device,
 }

@@ -105,7 +105,7 @@ impl Log {
             return Ok(*known);
         }
         if self.files.len() >= FILES_MAX {
-            return Err(FieldError::new(format!("`{}` is one file more than {FILES_MAX}", shown(file))));
+            return Err(FieldError::new(format!("`{}` exceeds the limit of {FILES_MAX} files", shown(file))));
         }
         let own = file.strip_prefix(b"device-").filter(|digits| !digits.starts_with(b"0") || *digits == b"0");
         let own = own.and_then(|digits| super::field::number32(Some(digits), "").ok());

@@ -142,7 +142,7 @@ impl Format {
         }
     }
 
-    /// Its name in the user interface.
+    /// Name in the user interface.
     pub fn name(self) -> &'static str {
         match self {
             Format::Auto => "auto",
@@ -150,7 +150,7 @@ impl Format {
         }
     }
 
-    /// What is assumed about the format, for the notes of a result.
+    /// Assumptions about the format, for the notes of a result.
     pub fn assumption(self) -> &'static str {
         match self {
             Format::Auto => "nothing",

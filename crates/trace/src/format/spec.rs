@@ -22,7 +22,7 @@ pub(crate) const SECTOR_BYTES: u64 = 512;
 /// The step of an I/O to use, in a format that records several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 pub enum Action {
-    /// Queued: handed to the block layer.
+    /// Queued: passed to the block layer.
     #[default]
     #[value(name = "Q")]
     Q,
@@ -65,11 +65,11 @@ pub(crate) struct Line {
 /// The specification of a format.
 #[derive(Debug)]
 pub(crate) struct Spec {
-    /// Its name in the user interface.
+    /// Name in the user interface.
     pub name: &'static str,
     /// The shape of a line, for messages.
     pub shape: &'static str,
-    /// What is assumed about the format.
+    /// Assumptions about the format.
     pub assumption: &'static str,
     /// Picoseconds of a tick, its resolution.
     pub tick_ps: u64,

@@ -14,9 +14,9 @@ pub struct Inspection {
     pub byteway: String,
     /// Name of the file, without its directory.
     pub trace: String,
-    /// Its format, as given or detected.
+    /// Format, as given or detected.
     pub format: Format,
-    /// What is assumed about the format: units of time and address, and which code is a write.
+    /// Assumptions about the format: units of time and address, and the code of a write.
     pub assumption: String,
     /// The selected device; null: all.
     pub device: Option<u32>,
@@ -237,7 +237,7 @@ pub struct Reuse {
     pub p99_bytes: u64,
 }
 
-/// How the distances were obtained.
+/// Method by which the distances were obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -265,7 +265,7 @@ pub struct Curve {
     pub resolution_units: u64,
     /// Whether the curve is exact.
     pub exact: bool,
-    /// What is known about the error, in words.
+    /// Error of the estimate, human-readable.
     pub basis: String,
     /// Points in ascending order of cache size, up to the size in which everything fits.
     pub points: Vec<CurvePoint>,
@@ -283,7 +283,7 @@ pub struct CurvePoint {
 }
 
 impl Inspection {
-    /// As pretty-printed JSON with a final newline.
+    /// Formats as pretty-printed JSON with a final newline.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self).expect("an inspection has only string keys");
         json.push('\n');

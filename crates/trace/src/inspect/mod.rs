@@ -95,12 +95,11 @@ impl Options {
     /// Validates the options.
     pub fn check(&self) -> Result<(), InputError> {
         if !(UNIT_BYTES_MIN..=UNIT_BYTES_MAX).contains(&self.unit_bytes) {
-            let what =
-                format!("--footprint-unit {}: a unit cannot be as long as that", Bytes(self.unit_bytes));
+            let what = format!("--footprint-unit {} is out of range", Bytes(self.unit_bytes));
             return Err(InputError::new(what, "choose 512 B to 1 GiB; the usual one is 4 KiB"));
         }
         if !(SAMPLES_MIN..=SAMPLES_MAX).contains(&self.samples) {
-            let what = format!("--samples {}: so many units cannot be sampled", self.samples);
+            let what = format!("--samples {} is out of range", self.samples);
             let cure =
                 format!("choose {SAMPLES_MIN} to {SAMPLES_MAX}, or --exact; the usual number is {SAMPLES}");
             return Err(InputError::new(what, cure));

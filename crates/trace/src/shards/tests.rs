@@ -30,7 +30,7 @@ fn sampled(keys: impl Iterator<Item = u64>) -> (Exact, Vec<Shards>) {
     (exact, shards)
 }
 
-/// The keys of the CloudPhysics trace w106, if it is there.
+/// The keys of the CloudPhysics trace w106, if available.
 fn cloudphysics() -> Option<Vec<u64>> {
     let path = byteway_needs::trace("mrc/cloudphysics-w106.keys-le32.xz")?;
     let file = std::fs::File::open(&path).unwrap();
@@ -42,7 +42,6 @@ fn cloudphysics() -> Option<Vec<u64>> {
 
 // The curves depend on this accuracy: compared with an exact curve that others computed, for twenty seeds
 // without selection.
-// twenty seeds without selection.
 #[test]
 fn a_real_curve_is_found_by_nearly_every_seed() {
     let Some(keys) = cloudphysics() else { return };

@@ -32,7 +32,7 @@ pub enum NqnError {
     /// The part before the colon is not a reversed domain name.
     #[error("an NQN's domain is not a reversed domain name")]
     Domain,
-    /// Nothing follows the domain.
+    /// The domain is not followed by a unique part.
     #[error("an NQN has nothing after its domain")]
     Unique,
     /// A UUID-based name does not have the form 8-4-4-4-12 hexadecimal digits.

@@ -154,12 +154,12 @@ impl Sqe {
         self
     }
 
-    /// The entry as it lies in memory.
+    /// The bytes of the submission queue entry in memory.
     pub fn to_bytes(&self) -> [u8; Sqe::SIZE] {
         zerocopy::transmute!(*self)
     }
 
-    /// The entry that lies in memory as `bytes`.
+    /// Decodes a submission queue entry from memory.
     pub fn from_bytes(bytes: &[u8; Sqe::SIZE]) -> Sqe {
         zerocopy::transmute!(*bytes)
     }

@@ -73,12 +73,12 @@ impl Cqe {
         ]
     }
 
-    /// The entry as it lies in memory.
+    /// The bytes of the completion queue entry in memory.
     pub fn to_bytes(&self) -> [u8; Cqe::SIZE] {
         zerocopy::transmute!(*self)
     }
 
-    /// The entry that lies in memory as `bytes`.
+    /// Decodes a completion queue entry from memory.
     pub fn from_bytes(bytes: &[u8; Cqe::SIZE]) -> Cqe {
         zerocopy::transmute!(*bytes)
     }

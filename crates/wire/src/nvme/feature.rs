@@ -423,7 +423,7 @@ impl WriteProtection {
         }
     }
 
-    /// Its code.
+    /// The feature's value.
     pub const fn bits(self) -> u32 {
         self as u32
     }

@@ -175,7 +175,7 @@ pub mod sanicap {
     pub const OVERWRITE: u32 = 1 << 2;
     /// Verification.
     pub const VERIFICATION: u32 = 1 << 3;
-    /// No-Deallocate Inhibited: blocks are deallocated whatever the command says.
+    /// No-Deallocate Inhibited: blocks are deallocated even if the command says otherwise.
     pub const NO_DEALLOCATE_INHIBITED: u32 = 1 << 29;
     /// The media are not modified further when a sanitize operation has completed.
     pub const NOT_MODIFIED_AFTER: u32 = 0b01 << 30;
@@ -834,7 +834,7 @@ pub enum NamespaceDescriptor {
     Uuid([u8; 16]),
     /// 4h: Command Set Identifier.
     Csi(u8),
-    /// Another type, or a known one with a wrong length.
+    /// A descriptor of another type, or a known one with a wrong length.
     Unknown {
         /// Namespace Identifier Type.
         nidt: u8,

@@ -3,7 +3,7 @@
 //! | field | Load Program | Program Activation Management | Memory Range Set Management | Execute Program |
 //! |---|---|---|---|---|
 //! | opcode | admin 85h | admin 88h | admin 89h | I/O 01h |
-//! | CDW2 | 0 | 0 | 0 | bits 15:0 program, bits 31:16 memory range set; 0: those in the data |
+//! | CDW2 | 0 | 0 | 0 | bits 15:0 program, bits 31:16 memory range set; 0: ranges in the data |
 //! | CDW3 | 0 | 0 | 0 | memory ranges in the data |
 //! | CDW4 | 0 | 0 | 0 | bytes of the data |
 //! | DPTR | a piece of the program | – | [`MemoryRange`]s | memory ranges, then parameters |
@@ -11,14 +11,16 @@
 //! | CDW11 | bytes of the whole program | 0 | bits 7:0 ranges | first parameter, high |
 //! | CDW12, 13 | identifier of the program | 0 | 0 | second parameter |
 //! | CDW14 | bytes of the piece | 0 | 0 | 0 |
-//! | CDW15 | where the piece begins | 0 | 0 | 0 |
-//! | completion DW0, 1 | DW0: CRC-32C of all that is loaded | 0 | DW0 of a creation: the set | what the program returned |
+//! | CDW15 | offset of the piece | 0 | 0 | 0 |
+//! | completion DW0, 1 | DW0: CRC-32C of all bytes loaded so far | 0 | DW0 after a creation: the set | return value of the program |
 //!
-//! Opcodes and fields are those of public implementations (a target's, by the figures of revision 1.1), status codes those of NVMe Base 2.2, log
-//! page identifiers those of NVMe Base 2.1. Byteway's own readings, for want of the text: the checksum in the completion of Load Program, a
-//! dword that is reserved there; that ranges come before parameters in the data of Execute Program; the header of the lists; what Execute Program
-//! fails with when a program is stopped ([`Status::PROGRAM_TRAP`](super::Status::PROGRAM_TRAP) and
-//! [`Status::PROGRAM_OUT_OF_FUEL`](super::Status::PROGRAM_OUT_OF_FUEL), vendor specific codes, with the instruction in DW0).
+//! Opcodes and fields follow public implementations (a target's, by the figures of revision 1.1), status
+//! codes NVMe Base 2.2, and log page identifiers NVMe Base 2.1. Where the text of the specification was not
+//! available, Byteway's own choices are: the checksum in the completion of Load Program, in a reserved dword;
+//! ranges before parameters in the data of Execute Program; the header of the lists; and the status of a
+//! stopped program ([`Status::PROGRAM_TRAP`](super::Status::PROGRAM_TRAP) and
+//! [`Status::PROGRAM_OUT_OF_FUEL`](super::Status::PROGRAM_OUT_OF_FUEL), vendor specific codes, with the
+//! instruction in DW0).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -26,36 +28,36 @@ use super::assert_offsets;
 use super::command::Sqe;
 use super::opcode::{AdminOpcode, ProgramsOpcode};
 
-/// The type of program that Byteway runs: eBPF, as raw instructions. A vendor specific type.
+/// The program type that Byteway runs: eBPF, as raw instructions. A vendor specific type.
 pub const EBPF: u8 = 0xC0;
 
 const fn wide(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }
 
-/// A Load Program.
+/// Load Program: loads a piece of a program, or unloads a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadProgram {
     /// Program index.
     pub program: u16,
     /// Type of program: [`EBPF`].
     pub kind: u8,
-    /// The program is to go; else a piece of it is loaded.
+    /// Unload the program instead of loading a piece.
     pub unload: bool,
-    /// Type of the identifier; 0: there is none.
+    /// Type of the identifier; 0: no identifier.
     pub identifier_kind: u8,
-    /// What the host calls it.
+    /// Identifier chosen by the host.
     pub identifier: u64,
-    /// Bytes of the whole program.
+    /// Length of the whole program, in bytes.
     pub program_bytes: u32,
-    /// Bytes of the piece.
+    /// Length of the piece, in bytes.
     pub bytes: u32,
-    /// Where the piece begins.
+    /// Offset of the piece in the program, in bytes.
     pub offset: u32,
 }
 
 impl LoadProgram {
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> LoadProgram {
         LoadProgram {
             program: sqe.cdw10 as u16,
@@ -69,7 +71,7 @@ impl LoadProgram {
         }
     }
 
-    /// The entry.
+    /// Encodes the submission queue entry.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         Sqe {
             cdw10: u32::from(self.program)
@@ -86,51 +88,51 @@ impl LoadProgram {
     }
 }
 
-/// A Program Activation Management.
+/// Program Activation Management.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ActivateProgram {
     /// Program index.
     pub program: u16,
-    /// What is to be done: [`ActivateProgram::ACTIVATE`] or [`ActivateProgram::DEACTIVATE`].
+    /// Operation: [`ActivateProgram::ACTIVATE`] or [`ActivateProgram::DEACTIVATE`].
     pub select: u8,
 }
 
 impl ActivateProgram {
-    /// The program can't be executed any more.
+    /// Deactivate: the program is no longer executable.
     pub const DEACTIVATE: u8 = 0;
-    /// The program can be executed.
+    /// Activate: make the program executable.
     pub const ACTIVATE: u8 = 1;
 
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> ActivateProgram {
         ActivateProgram { program: sqe.cdw10 as u16, select: (sqe.cdw10 >> 16 & 0xf) as u8 }
     }
 
-    /// The entry.
+    /// Encodes the submission queue entry.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         let cdw10 = u32::from(self.program) | u32::from(self.select & 0xf) << 16;
         Sqe { cdw10, ..Sqe::new(AdminOpcode::PROGRAM_ACTIVATION_MANAGEMENT, cid, nsid) }
     }
 }
 
-/// A Memory Range Set Management.
+/// Memory Range Set Management.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ManageRangeSets {
-    /// What is to be done: [`ManageRangeSets::CREATE`] or [`ManageRangeSets::DELETE`].
+    /// Operation: [`ManageRangeSets::CREATE`] or [`ManageRangeSets::DELETE`].
     pub select: u8,
-    /// The set that is deleted.
+    /// Set to delete.
     pub set: u16,
-    /// Ranges of the one that is created.
+    /// Number of ranges of the set to create.
     pub ranges: u8,
 }
 
 impl ManageRangeSets {
-    /// A set is created.
+    /// Create a set.
     pub const CREATE: u8 = 0;
-    /// A set is deleted.
+    /// Delete a set.
     pub const DELETE: u8 = 1;
 
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> ManageRangeSets {
         ManageRangeSets {
             select: (sqe.cdw10 & 0xf) as u8,
@@ -139,7 +141,7 @@ impl ManageRangeSets {
         }
     }
 
-    /// The entry.
+    /// Encodes the submission queue entry.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         Sqe {
             cdw10: u32::from(self.select & 0xf) | u32::from(self.set) << 16,
@@ -153,9 +155,9 @@ impl ManageRangeSets {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct MemoryRange {
-    /// The memory namespace.
+    /// Memory namespace.
     pub nsid: u32,
-    /// How long, bytes.
+    /// Length in bytes.
     pub bytes: u32,
     /// First byte.
     pub start: u64,
@@ -166,38 +168,39 @@ pub struct MemoryRange {
 assert_offsets!(MemoryRange: 32; nsid = 0, bytes = 4, start = 8, reserved_16 = 16);
 
 impl MemoryRange {
-    /// Bytes of a descriptor.
+    /// Size of a descriptor, in bytes.
     pub const SIZE: usize = 32;
 
-    /// The range.
+    /// A range of `bytes` bytes at `start`.
     pub const fn new(nsid: u32, start: u64, bytes: u32) -> MemoryRange {
         MemoryRange { nsid, bytes, start, reserved_16: [0; 16] }
     }
 
-    /// The whole ranges in `bytes`, in order; a rest of fewer than 32 bytes is left out.
+    /// The complete ranges in `bytes`, in order. A remainder of fewer than 32 bytes is ignored.
     pub fn parse_list(bytes: &[u8]) -> impl ExactSizeIterator<Item = MemoryRange> + '_ {
         let (ranges, _rest) = bytes.as_chunks::<{ MemoryRange::SIZE }>();
         ranges.iter().map(|bytes| zerocopy::transmute!(*bytes))
     }
 }
 
-/// An Execute Program.
+/// Execute Program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecuteProgram {
     /// Program index.
     pub program: u16,
-    /// Memory range set; 0: the ranges are in the data.
+    /// Memory range set; 0 for the ranges in the data.
     pub set: u16,
-    /// Memory ranges in the data.
+    /// Number of memory ranges in the data.
     pub ranges: u32,
-    /// Bytes of the data: ranges, and then parameters.
+    /// Length of the data in bytes: ranges, followed by parameters.
     pub bytes: u32,
-    /// What the program finds as its first and second parameter.
+    /// First and second parameter of the program.
     pub parameters: [u64; 2],
 }
 
 impl ExecuteProgram {
-    /// What the entry says. CDW4 is the low half of MPTR, which this command has not.
+    /// Decodes the submission queue entry. CDW4 is the low half of MPTR, which this command does not use
+    /// otherwise.
     pub const fn parse(sqe: &Sqe) -> ExecuteProgram {
         ExecuteProgram {
             program: sqe.cdw2 as u16,
@@ -208,7 +211,7 @@ impl ExecuteProgram {
         }
     }
 
-    /// The entry.
+    /// Encodes the submission queue entry.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         let [first, second] = self.parameters;
         Sqe {
@@ -224,42 +227,42 @@ impl ExecuteProgram {
     }
 }
 
-/// The Identify Namespace data structure of a namespace of programs, of which the rest is zeroes (CNS 05h).
+/// The Identify Namespace data structure of a programs namespace (CNS 05h); the remaining bytes are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ProgramsIdentify {
-    /// Programs that can be activated at once.
+    /// Maximum number of activated programs.
     pub activated_max: u16,
-    /// Memory range sets.
+    /// Maximum number of memory range sets.
     pub sets_max: u16,
-    /// Granularity of memory ranges, a power of two of so many bytes.
+    /// Granularity of memory ranges in bytes, as a power of two.
     pub range_granularity: u16,
-    /// Ranges of a set.
+    /// Maximum number of ranges of a set.
     pub ranges_max: u8,
     #[doc(hidden)]
     pub reserved_7: u8,
-    /// Bytes of all programs together, MiB, rounded up.
+    /// Maximum size of all programs together, in MiB, rounded up.
     pub program_mib_max: u64,
-    /// Granularity of pieces of programs, a power of two of so many bytes.
+    /// Granularity of program pieces in bytes, as a power of two.
     pub load_granularity: u8,
     #[doc(hidden)]
     pub reserved_17: [u8; 7],
-    /// Program indexes, from 0. Byteway's own.
+    /// Number of program indexes, from 0. Byteway's own field.
     pub programs: u32,
-    /// Bytes of one program at most. Byteway's own.
+    /// Maximum size of a program, in bytes. Byteway's own field.
     pub program_bytes_max: u32,
-    /// Instructions of one run at most. Byteway's own.
+    /// Maximum number of instructions of a run. Byteway's own field.
     pub fuel: u64,
 }
 
 assert_offsets!(ProgramsIdentify: 40; activated_max = 0, sets_max = 2, range_granularity = 4, ranges_max = 6,
     program_mib_max = 8, load_granularity = 16, programs = 24, program_bytes_max = 28, fuel = 32);
 
-/// The header of a list in a log page, 64 bytes: how many descriptors follow.
+/// Header of a list in a log page, 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ListHeader {
-    /// How many.
+    /// Number of descriptors that follow.
     pub count: u32,
     #[doc(hidden)]
     pub reserved_4: [[u8; 4]; 15],
@@ -267,21 +270,23 @@ pub struct ListHeader {
 
 assert_offsets!(ListHeader: 64; count = 0, reserved_4 = 4);
 
-/// A program in the Program List (log page 82h), 64 bytes. The list has one for each index, from 0.
+/// A program in the Program List (log page 82h), 64 bytes. The list has one descriptor per program index,
+/// from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ProgramDescriptor {
-    /// Bits 1:0: 0 for none, 2 for one that was downloaded; bit 2: it is activated; bits 5:3: type of the identifier.
+    /// Bits 1:0: 0 for no program, 2 for a downloaded one; bit 2: activated; bits 5:3: type of the
+    /// identifier.
     pub state: u8,
     /// Type of program.
     pub kind: u8,
     #[doc(hidden)]
     pub reserved_2: [u8; 6],
-    /// Its identifier.
+    /// Identifier chosen by the host.
     pub identifier: u64,
-    /// Bytes that are loaded of it. Byteway's own.
+    /// Number of bytes loaded so far. Byteway's own field.
     pub loaded_bytes: u32,
-    /// Runs of it that have not ended. Byteway's own.
+    /// Number of active runs. Byteway's own field.
     pub runs: u32,
     #[doc(hidden)]
     pub reserved_24: [[u8; 8]; 5],
@@ -290,9 +295,9 @@ pub struct ProgramDescriptor {
 assert_offsets!(ProgramDescriptor: 64; state = 0, kind = 1, identifier = 8, loaded_bytes = 16, runs = 20);
 
 impl ProgramDescriptor {
-    /// In `state`: it was downloaded.
+    /// In `state`: the program was downloaded.
     pub const DOWNLOADED: u8 = 2;
-    /// In `state`: it is activated.
+    /// In `state`: the program is activated.
     pub const ACTIVATED: u8 = 1 << 2;
 }
 

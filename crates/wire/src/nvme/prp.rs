@@ -284,7 +284,7 @@ pub struct PrpPlan {
 /// Lays out PRPs as [`plan_with`], but returns the lists.
 ///
 /// # Panics
-/// As [`plan_with`].
+/// Same as [`plan_with`].
 pub fn plan(pages: &[u64], offset: u32, bytes: u64, page_bytes: u32, list_pages: &[u64]) -> PrpPlan {
     let mut lists = Vec::new();
     let (prp1, prp2) = plan_with(pages, offset, bytes, page_bytes, list_pages, |address, entries| {

@@ -194,7 +194,7 @@ impl From<SglError> for Status {
     }
 }
 
-/// What a device accepts in an SGL: SGLS of Identify Controller, and a limit of its own.
+/// SGL features that a device accepts: SGLS of Identify Controller, and a limit on descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SglRules {
     /// A list may be longer than the transfer; the excess is not examined.
@@ -431,7 +431,7 @@ pub const fn segments_needed(descriptors: usize, per_segment: usize) -> usize {
 /// Lays out an SGL as [`plan_with`], but returns the segments.
 ///
 /// # Panics
-/// As [`plan_with`].
+/// Same as [`plan_with`].
 pub fn plan(descriptors: &[SglDescriptor], segments: &[u64], per_segment: usize) -> SglPlan {
     let mut written = Vec::new();
     let first =

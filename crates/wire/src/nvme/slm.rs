@@ -2,15 +2,16 @@
 //!
 //! | field | Memory Read, Write, Fill | Memory Copy |
 //! |---|---|---|
-//! | CDW1 | memory namespace | memory namespace that is copied to |
-//! | CDW2, 3 | 0 | bytes in all |
+//! | CDW1 | memory namespace | destination memory namespace |
+//! | CDW2, 3 | 0 | total length |
 //! | DPTR | Read, Write: the data | the source ranges |
 //! | CDW10, 11 | first byte | first byte |
-//! | CDW12 | bytes | bits 7:0 source ranges, zero-based; bits 11:8 their format |
+//! | CDW12 | length | bits 7:0 source ranges, zero-based; bits 11:8 their format |
 //!
-//! All of these count in bytes, and are multiples of [`GRANULARITY`]. Opcodes and fields are those of two public implementations of the command
-//! set, a target's and a host library's, which agree. Byteway's own readings, for want of the text: that Memory Fill fills with zeroes; where
-//! [`LocalMemoryIdentify`] has its fields.
+//! Addresses and lengths are in bytes, and multiples of [`GRANULARITY`]. Opcodes and fields follow two public
+//! implementations of the command set, a target's and a host library's, which agree. Where the text of the
+//! specification was not available, Byteway's own choices are: Memory Fill fills with zeroes, and the layout
+//! of [`LocalMemoryIdentify`].
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -18,25 +19,25 @@ use super::assert_offsets;
 use super::command::Sqe;
 use super::opcode::LocalMemoryOpcode;
 
-/// Addresses and lengths are multiples of so many bytes.
+/// Granularity of addresses and lengths, in bytes.
 pub const GRANULARITY: u32 = 4;
 
-/// A Memory Read, Memory Write or Memory Fill.
+/// Memory Read, Memory Write or Memory Fill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryAccess {
     /// First byte.
     pub start: u64,
-    /// How many.
+    /// Length in bytes.
     pub bytes: u32,
 }
 
 impl MemoryAccess {
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> MemoryAccess {
         MemoryAccess { start: sqe.cdw10 as u64 | (sqe.cdw11 as u64) << 32, bytes: sqe.cdw12 }
     }
 
-    /// The entry.
+    /// Encodes the submission queue entry.
     pub fn sqe(&self, opcode: LocalMemoryOpcode, cid: u16, nsid: u32) -> Sqe {
         Sqe {
             cdw10: self.start as u32,
@@ -47,16 +48,16 @@ impl MemoryAccess {
     }
 }
 
-/// A Memory Copy.
+/// Memory Copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryCopy {
-    /// First byte that is written.
+    /// First destination byte.
     pub to: u64,
-    /// Bytes of all source ranges.
+    /// Total length of the source ranges, in bytes.
     pub bytes: u64,
-    /// Source ranges, zero-based.
+    /// Number of source ranges, zero-based.
     pub ranges_z: u8,
-    /// Of which kind they are: [`MemoryCopy::BLOCKS`] or [`MemoryCopy::BYTES`].
+    /// Descriptor format of the source ranges: [`MemoryCopy::BLOCKS`] or [`MemoryCopy::BYTES`].
     pub format: u8,
 }
 
@@ -66,7 +67,7 @@ impl MemoryCopy {
     /// Source ranges are [`BytesRange`]s (descriptor format 4h).
     pub const BYTES: u8 = 0x4;
 
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> MemoryCopy {
         MemoryCopy {
             to: sqe.cdw10 as u64 | (sqe.cdw11 as u64) << 32,
@@ -76,7 +77,7 @@ impl MemoryCopy {
         }
     }
 
-    /// The entry.
+    /// Encodes the submission queue entry.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         Sqe {
             cdw2: self.bytes as u32,
@@ -88,23 +89,23 @@ impl MemoryCopy {
         }
     }
 
-    /// Source ranges.
+    /// Number of source ranges, 1 to 256.
     pub const fn ranges(&self) -> usize {
         self.ranges_z as usize + 1
     }
 }
 
-/// Logical blocks that are copied from, 32 bytes.
+/// A source range of logical blocks, 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct BlocksRange {
-    /// Their namespace, which has blocks.
+    /// Block namespace.
     pub snsid: u32,
     #[doc(hidden)]
     pub reserved_4: [u8; 4],
     /// First block.
     pub slba: u64,
-    /// How many, zero-based.
+    /// Number of blocks, zero-based.
     pub nlb_z: u16,
     #[doc(hidden)]
     pub reserved_18: [u8; 4],
@@ -116,17 +117,17 @@ pub struct BlocksRange {
 
 assert_offsets!(BlocksRange: 32; snsid = 0, slba = 8, nlb_z = 16, sopt = 22, reserved_24 = 24);
 
-/// Bytes of a memory namespace that are copied from, 32 bytes.
+/// A source range of bytes of a memory namespace, 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct BytesRange {
-    /// The memory namespace.
+    /// Memory namespace.
     pub snsid: u32,
     #[doc(hidden)]
     pub reserved_4: [u8; 4],
     /// First byte.
     pub start: u64,
-    /// How many.
+    /// Length in bytes.
     pub bytes: u32,
     #[doc(hidden)]
     pub reserved_20: [u8; 2],
@@ -138,22 +139,22 @@ pub struct BytesRange {
 
 assert_offsets!(BytesRange: 32; snsid = 0, start = 8, bytes = 16, sopt = 22, reserved_24 = 24);
 
-/// Of a source range: fail rather than copy slowly.
+/// Option of a source range: fail unless the copy is fast.
 pub const FAST_ONLY: u16 = 1;
 
-/// The Identify Namespace data structure of a memory namespace, of which the rest is zeroes (CNS 05h).
+/// The Identify Namespace data structure of a memory namespace (CNS 05h); the remaining bytes are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct LocalMemoryIdentify {
-    /// Its size, bytes.
+    /// Size of the namespace, in bytes.
     pub nsze: u64,
-    /// Bytes that addresses and lengths are multiples of.
+    /// Granularity of addresses and lengths, in bytes.
     pub granularity: u32,
-    /// Bytes of one Memory Read or Memory Write, at most.
+    /// Maximum length of a Memory Read or Memory Write, in bytes.
     pub transfer_bytes_max: u32,
-    /// Bytes of one Memory Copy, at most.
+    /// Maximum length of a Memory Copy, in bytes.
     pub copy_bytes_max: u32,
-    /// Source ranges of one Memory Copy, at most.
+    /// Maximum number of source ranges of a Memory Copy.
     pub copy_ranges_max: u32,
 }
 

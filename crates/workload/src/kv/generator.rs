@@ -45,7 +45,7 @@ struct Draws {
 }
 
 enum Choose {
-    /// Its slice of the numbers, repeatedly.
+    /// Numbers of the worker's slice, repeatedly.
     Sequential {
         first: u64,
         end: u64,
@@ -58,7 +58,7 @@ enum Choose {
     },
     Prefixes(Prefixes),
     Records(Chooser),
-    /// If there are fewer pairs than objects, less popular objects share pairs.
+    /// If there are fewer key-value pairs than objects, less popular objects share them.
     Popular {
         popularity: Arc<Popularity>,
         keys: u64,

@@ -96,10 +96,10 @@ pub struct Popularity {
 }
 
 impl Popularity {
-    /// From `pop.json`: the number of objects in each group, and of requests for the group.
+    /// Loads `pop.json`: the number of objects in each group, and of requests for the group.
     ///
     /// # Errors
-    /// The file cannot be read, or has another format.
+    /// [`InputError`] if the file cannot be read, or has another format.
     pub fn load(path: &Path) -> Result<Self, InputError> {
         let file: PopularityFile = read(path)?;
         Popularity::new(file.popularity_buckets, &file.popularity_weights)

@@ -29,13 +29,14 @@ impl KeyBytes {
     }
 }
 
-/// Order of the keys of pairs 0, 1, 2 ...
+/// Order of the keys of key-value pairs 0, 1, 2 ...
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyOrder {
     /// Ascending.
     #[default]
     Rising,
-    /// Scattered over all keys of the length by a permutation, so that each pair has a distinct key.
+    /// Scattered over all keys of the length by a permutation, so that each key-value pair has a distinct
+    /// key.
     Scattered,
 }
 
@@ -55,7 +56,7 @@ enum Scatter {
 }
 
 impl Keys {
-    /// Keys of `bytes` bytes for `count` pairs.
+    /// Keys of `bytes` bytes for `count` key-value pairs.
     ///
     /// # Errors
     /// `bytes` is not 1 to 16, or there are more pairs than keys of this length.
@@ -65,7 +66,7 @@ impl Keys {
             return Err(InputError::new(what, "write `key_bytes = 8`"));
         }
         if bytes < 8 && count > 1 << (8 * bytes) {
-            let what = format!("there are no {count} keys of {bytes} B");
+            let what = format!("there are fewer than {count} keys of {bytes} B");
             return Err(InputError::new(what, "raise `key_bytes`, or lower `keys`"));
         }
         let scatter = match order {
@@ -82,7 +83,7 @@ impl Keys {
         Ok(Keys { bytes: bytes as usize, scatter })
     }
 
-    /// The key of a pair. Numbers beyond the number of keys wrap around.
+    /// Key of a key-value pair. Numbers beyond the number of keys wrap around.
     pub fn of(&self, number: u64) -> KeyBytes {
         let mut bytes = [0; KEY_BYTES_MAX];
         match &self.scatter {

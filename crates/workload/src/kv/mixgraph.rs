@@ -61,7 +61,7 @@ impl Prefixes {
     }
 }
 
-/// Draws the number of pairs in a scan.
+/// Draws the number of key-value pairs in a scan.
 pub(super) struct Scans {
     pareto: GeneralizedPareto,
 }

@@ -8,19 +8,19 @@ use super::key::KeyBytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Stores a pair, whether its key exists or not.
+    /// Stores a key-value pair, whether its key exists or not.
     Store,
-    /// Stores a pair with a new key.
+    /// Stores a key-value pair with a new key.
     Insert,
-    /// Retrieves a pair's value.
+    /// Retrieves the value of a key.
     Retrieve,
-    /// Retrieves a pair's value, and stores another.
+    /// Retrieves the value of a key, and stores another.
     Modify,
-    /// Deletes a pair.
+    /// Deletes a key-value pair.
     Delete,
-    /// Checks whether a pair exists.
+    /// Checks whether a key exists.
     Exist,
-    /// Reads pairs in key order.
+    /// Reads key-value pairs in key order.
     Scan,
 }
 
@@ -29,7 +29,7 @@ impl Verb {
     pub const ALL: [Verb; 7] =
         [Verb::Store, Verb::Insert, Verb::Retrieve, Verb::Modify, Verb::Delete, Verb::Exist, Verb::Scan];
 
-    /// Its name in scenarios and reports.
+    /// Name in scenarios and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Verb::Store => "store",
@@ -48,14 +48,14 @@ impl Verb {
 pub struct KvOp {
     /// The verb.
     pub verb: Verb,
-    /// The pair's key; for a scan, the first key.
+    /// The key; for a scan, the first key.
     pub key: KeyBytes,
     /// Length of the value to store, in bytes; for a Retrieve in a trace, the length of the value when the
     /// trace was recorded (0: not found).
     pub bytes: u32,
-    /// Pairs in a scan, at most.
+    /// Maximum number of key-value pairs in a scan.
     pub count: u32,
-    /// The pair's number; the number of a new record has to be passed to
+    /// Number of the key-value pair. That of a new record must be passed to
     /// [`Inserted::end`](super::Inserted::end).
     pub number: u64,
 }

@@ -1,4 +1,4 @@
-//! The plan of a key-value job: its operations, the choice of pairs, the lengths of values.
+//! The plan of a key-value job: its operations, the choice of key-value pairs, the lengths of values.
 
 use std::sync::Arc;
 
@@ -58,9 +58,9 @@ pub enum KvSource {
 pub struct KvDraws {
     /// Operations with their shares, which need not sum to 1.
     pub mix: Vec<(Verb, f64)>,
-    /// Choice of the pair.
+    /// Choice of the key-value pair.
     pub choice: KvChoice,
-    /// Order of the pairs' keys.
+    /// Order of the keys.
     pub order: KeyOrder,
     /// Lengths of values.
     pub lengths: Lengths,
@@ -68,24 +68,24 @@ pub struct KvDraws {
     pub scans: KvScans,
 }
 
-/// How an operation selects its pair.
+/// How an operation selects its key-value pair.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KvChoice {
-    /// In order; workers divide the pairs.
+    /// In order; workers divide the key-value pairs.
     Sequential,
-    /// Each once in random order; workers divide the pairs.
+    /// Each once in random order; workers divide the key-value pairs.
     Once,
-    /// At random.
+    /// At random, with this distribution.
     Spread(Distribution),
     /// As in a social graph: MixGraph's prefixes.
     Prefixes,
     /// YCSB's selection of records.
     Records(Choice),
-    /// By the popularity of a cache's objects.
+    /// At random, with the popularity of a cache's objects.
     Popular(Arc<Popularity>),
 }
 
-/// Number of pairs in a scan.
+/// Number of key-value pairs in a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvScans {
     /// Fixed.
@@ -102,7 +102,7 @@ pub enum KvScans {
 }
 
 impl KvPlan {
-    /// Whether it only stores pairs.
+    /// Whether it only stores key-value pairs.
     pub fn only_stores(&self) -> bool {
         let is_store = |verb: &Verb| matches!(verb, Verb::Store | Verb::Insert);
         match &self.source {
@@ -119,7 +119,7 @@ impl KvPlan {
         }
     }
 
-    /// Number of pairs at the end, at most, including those that `count` operations insert.
+    /// Maximum number of key-value pairs at the end, including those that `count` operations insert.
     pub fn keys_max(&self, count: Option<u64>) -> u64 {
         match &self.source {
             KvSource::Draws(draws) if draws.share(Verb::Insert) > 0.0 => {

@@ -72,7 +72,7 @@ impl FromStr for ValueSizes {
         let bytes = |text: &str| {
             let Bytes(bytes) = fio_bytes(text)?;
             if bytes > u64::from(VALUE_BYTES_MAX) {
-                let what = format!("`{}` is longer than any value can be", excerpt(text));
+                let what = format!("`{}` exceeds the maximum length of a value", excerpt(text));
                 let cure = format!("write at most {}", Bytes(VALUE_BYTES_MAX.into()));
                 return Err(UnitError { what, cure });
             }

@@ -31,7 +31,7 @@ const RECORDS_MAX: u64 = 1 << 40;
 /// Longest scan, in records.
 const SCAN_MAX: u32 = 1 << 20;
 
-/// How an operation selects its record.
+/// Selection of an operation's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Uniform.

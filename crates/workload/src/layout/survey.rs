@@ -1,4 +1,4 @@
-//! The survey: a pass over a trace for what a layout needs to know in advance.
+//! The survey: a pass over a trace that collects the facts that a layout needs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,8 +90,7 @@ impl Layout {
                 let full = u64::from(used[slice]) >= room / self.unit_blocks;
                 if full || count >= UNITS_MAX {
                     let most = if full { room * lba_bytes } else { UNITS_MAX as u64 * UNIT_BYTES };
-                    let what =
-                        format!("the trace touches more than the {} that there are for it", Bytes(most));
+                    let what = format!("the trace touches more than the {} available for it", Bytes(most));
                     let cure = match full {
                         true => "choose a larger drive or range, or `beyond = \"wrap\"` in [job.trace]",
                         false => {

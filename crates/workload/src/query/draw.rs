@@ -1,6 +1,6 @@
-//! Tables of drawn rows: small stand-ins for what scientific codes and TPC-H write, of columns that queries in the literature ask for. Each
-//! row is drawn from a named stream of the scenario's seed, so that the same seed gives the same table. Their distributions are ours and
-//! are stated here; nothing in them is from a paper.
+//! Generated tables: small stand-ins for the output of scientific codes, and TPC-H, with the columns that
+//! queries in the literature use. Each table is drawn from a named stream of the scenario's seed, so the same
+//! seed gives the same table. The distributions are ours, as stated here; none is from a paper.
 //!
 //! | generator | columns |
 //! |---|---|
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tpch::{self, Table};
 
-/// What rows are drawn.
+/// A generator of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Generator {
@@ -47,7 +47,7 @@ pub enum Generator {
     DeepWater,
 }
 
-/// Columns of numbers, and a row of them.
+/// Numeric columns, and a function that draws a row of them.
 struct Shape {
     columns: &'static [(&'static str, ColumnType)],
     draw: fn(u64, &mut Stream, &mut [f64]),
@@ -113,12 +113,12 @@ const DEEP_WATER: Shape = Shape {
     },
 };
 
-/// How many rows are drawn.
+/// Amount of generated rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
-    /// So many, if the table has as many: TPC-H's regions are 5, its nations 25.
+    /// At most this many rows: TPC-H's `region` has 5 rows, `nation` 25.
     Rows(u64),
-    /// All of a scale of TPC-H: tables of one scale have the keys of each other.
+    /// All rows at a TPC-H scale. Tables of the same scale have matching keys.
     Scale(f64),
 }
 
@@ -130,7 +130,7 @@ fn exponential(mean: f64, stream: &mut Stream) -> f64 {
     Exponential::new(mean).expect("a mean above 0").sample(stream)
 }
 
-/// The schema of columns that are never null.
+/// Schema of columns without nulls.
 pub(super) fn schema(columns: &[(&str, ColumnType)]) -> Schema {
     let column = |(name, column_type): &(&str, ColumnType)| Column {
         name: (*name).to_owned(),
@@ -141,7 +141,7 @@ pub(super) fn schema(columns: &[(&str, ColumnType)]) -> Schema {
 }
 
 impl Generator {
-    /// All of them.
+    /// All generators.
     pub const ALL: [Generator; 11] = [
         Generator::TpchRegion,
         Generator::TpchNation,
@@ -156,7 +156,7 @@ impl Generator {
         Generator::DeepWater,
     ];
 
-    /// Its name in scenarios.
+    /// Name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Generator::TpchRegion => "tpch-region",
@@ -173,7 +173,7 @@ impl Generator {
         }
     }
 
-    /// The one of that name.
+    /// Finds a generator by its name.
     pub fn of_name(name: &str) -> Option<Generator> {
         Generator::ALL.into_iter().find(|generator| generator.name() == name)
     }
@@ -194,12 +194,12 @@ impl Generator {
         }
     }
 
-    /// The scales that it has, if it has any.
+    /// Supported scales; `None` if the generator has no scale.
     pub fn scales(self) -> Option<std::ops::RangeInclusive<f64>> {
         matches!(self.kind(), Kind::Tpch(_)).then_some(tpch::SCALE_MIN..=tpch::SCALE_MAX)
     }
 
-    /// The columns of its tables.
+    /// Schema of its tables.
     pub fn schema(self) -> Schema {
         match self.kind() {
             Kind::Drawn(shape) => schema(shape.columns),
@@ -207,7 +207,8 @@ impl Generator {
         }
     }
 
-    /// Its rows, drawn from `stream`, in batches of up to `batch_rows`. Of what has no scale, a scale is no rows.
+    /// Generates rows from `stream`, in batches of up to `batch_rows`. Empty for a scale of a generator
+    /// without scales.
     pub(super) fn batches(
         self,
         amount: Amount,
@@ -227,7 +228,7 @@ impl Generator {
     }
 }
 
-/// How rows are drawn.
+/// Implementation of a generator.
 enum Kind {
     Tpch(Table),
     Drawn(&'static Shape),

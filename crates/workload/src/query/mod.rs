@@ -1,10 +1,11 @@
-//! Queries over the tables of a computational drive: which, how they are said, and who executes them; and the rows of its tables.
+//! Queries over the tables of a computational drive (their order, form and place of execution), and the rows
+//! of these tables.
 //!
 //! | file | what |
 //! |---|---|
-//! | `place.rs`, `plan.rs` | who executes a job's queries; which they are, and in which order |
+//! | `place.rs`, `plan.rs` | where a job's queries are executed; their tasks and order |
 //! | `draw.rs`, `tpch.rs` | rows of documented generators |
-//! | [`parquet`] | Parquet files, which may lie |
+//! | [`parquet`] | Parquet files, including malformed ones |
 //! | `table.rs` | a table's rows, from a file or a generator |
 
 mod draw;

@@ -1,26 +1,26 @@
-//! Who executes queries.
+//! Place of execution of queries.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who executes a job's queries.
+/// Where a job's queries are executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QueryPlace {
-    /// The drive, which is sent the query and gives its result.
+    /// The drive executes the query and returns the result.
     #[default]
     Drive,
-    /// The host, which reads the columns that the query needs.
+    /// The host executes the query, after reading its columns.
     Host,
-    /// The one that an estimate says takes less time; decided for each query once, before anything is measured.
+    /// The place with the shorter estimated time; chosen once per query, before the measurement.
     Adaptive,
-    /// Neither: the drive takes the query, holds it against its table, and says whether it would execute it. What that takes is the way of
-    /// the query to the drive.
+    /// Nowhere: the drive parses the query, binds it to its table, and reports whether it would execute it.
+    /// This measures the transfer of the query to the drive.
     Check,
 }
 
 impl QueryPlace {
-    /// Its name in scenarios and reports.
+    /// Name in scenarios and reports.
     pub const fn name(self) -> &'static str {
         match self {
             QueryPlace::Drive => "drive",

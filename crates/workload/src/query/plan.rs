@@ -1,19 +1,19 @@
-//! What a job asks of a drive's tables.
+//! Queries of a job.
 
 use super::place::QueryPlace;
 use crate::settings::JobSettings;
 use crate::source_kind::SourceKind;
 use byteway_query::Task;
 
-/// A query as it is sent.
+/// A query as it is sent to the drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryTask {
-    /// What is asked, and the bytes that say so. `Err` has the bytes of a text that is no task of a drive's: its form, and the text.
+    /// The parsed task. `Err` holds form and text of a query that is not a task for the drive as a whole.
     pub task: Result<Task, (byteway_query::Form, Vec<u8>)>,
 }
 
 impl QueryTask {
-    /// The form of its bytes.
+    /// Form of the payload.
     pub fn form(&self) -> byteway_query::Form {
         match &self.task {
             Ok(task) => task.form(),
@@ -21,7 +21,7 @@ impl QueryTask {
         }
     }
 
-    /// What is sent.
+    /// Payload of the task.
     pub fn payload(&self) -> &[u8] {
         match &self.task {
             Ok(task) => task.to_bytes(),
@@ -30,24 +30,24 @@ impl QueryTask {
     }
 }
 
-/// What a job asks of a drive's tables: resolved and checked.
+/// Queries of a job, resolved and checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryPlan {
-    /// Its queries, at least one, which are asked in turn.
+    /// The queries, at least one; the job cycles through them.
     pub tasks: Vec<QueryTask>,
-    /// Who executes them.
+    /// Where they are executed.
     pub place: QueryPlace,
-    /// Cycles a second of the host's processors, where the host executes queries.
+    /// Frequency of the host's processors in Hz, for queries that the host executes.
     pub host_hertz: u64,
 }
 
 impl QueryPlan {
-    /// Settings of its job: one worker, one query at a time.
+    /// Default settings: one worker, one outstanding query.
     pub fn settings(&self, name: &str) -> JobSettings {
         JobSettings { transfer_blocks_max: self.task_bytes_max(), ..JobSettings::plain(name) }
     }
 
-    /// The longest of its queries, bytes.
+    /// Length of the longest query, in bytes.
     pub fn task_bytes_max(&self) -> u32 {
         self.tasks.iter().map(|task| task.payload().len() as u32).max().unwrap_or(0)
     }
@@ -70,7 +70,8 @@ impl SourceKind for Box<QueryPlan> {
     }
 }
 
-/// Which query a worker asks next: workers divide the job's count among themselves, so that one worker or several ask the same queries.
+/// Query sequence of a worker. Workers divide the job's count, so the number of workers does not change which
+/// queries are executed.
 #[derive(Clone, Debug)]
 pub struct QueryTurns {
     next: u64,
@@ -80,7 +81,7 @@ pub struct QueryTurns {
 }
 
 impl QueryTurns {
-    /// Those of one worker, from 0.
+    /// Sequence of `worker`, counted from 0.
     pub fn new(job: &JobSettings, plan: &QueryPlan, worker: u32) -> QueryTurns {
         QueryTurns {
             next: worker.into(),
@@ -92,7 +93,7 @@ impl QueryTurns {
 }
 
 impl Iterator for QueryTurns {
-    /// The query's number among all of the job's, and which of its texts it is.
+    /// Number of the query in the job, and index of its task.
     type Item = (u64, usize);
 
     fn next(&mut self) -> Option<(u64, usize)> {

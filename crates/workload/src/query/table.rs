@@ -1,4 +1,4 @@
-//! A table's rows, from a Parquet file or a generator: the same whenever they are asked for.
+//! Rows of a table, from a Parquet file or a generator. Every read returns the same rows.
 
 use std::path::PathBuf;
 
@@ -10,42 +10,42 @@ use byteway_query::Schema;
 use super::draw::{Amount, Generator};
 use super::parquet::ParquetRows;
 
-/// Rows of a batch.
+/// Maximum number of rows in a batch.
 const BATCH_ROWS: usize = 65_536;
 
-/// Where a table's rows come from.
+/// Source of a table's rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowSource {
     /// A Parquet file.
     File(PathBuf),
-    /// So many of a generator.
+    /// A generator with the amount of rows.
     Drawn(Generator, Amount),
 }
 
-/// A table that is there before anything is measured.
+/// A table that is loaded before the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableRows {
-    /// Its name, which queries use.
+    /// Name of the table in queries.
     pub name: String,
-    /// The namespace that holds it, from 1.
+    /// Namespace that holds the table, from 1.
     pub nsid: u32,
-    /// Where its rows come from.
+    /// Source of the rows.
     pub source: RowSource,
-    /// Its columns.
+    /// Schema.
     pub schema: Schema,
 }
 
-/// Batches, or why there are no more.
+/// Batches of rows; after an error there are no more.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, InputError>>>;
 
-/// Rows that a generator may be asked for.
+/// Maximum number of generated rows.
 pub const ROWS_MAX: u64 = 1_000_000_000;
 
 impl RowSource {
-    /// So many rows of a generator, or a scale of it.
+    /// Rows of a generator, either a number of rows or a scale.
     ///
     /// # Errors
-    /// It is not exactly one of the two, there are no or too many rows, or no such scale of this generator.
+    /// [`InputError`] unless exactly one of the two is given, within the generator's range.
     pub fn drawn(
         generator: Generator,
         rows: Option<u64>,
@@ -55,35 +55,35 @@ impl RowSource {
         let amount = match (rows, scale, generator.scales()) {
             (Some(rows), None, _) if (1..=ROWS_MAX).contains(&rows) => Amount::Rows(rows),
             (Some(rows), None, _) => {
-                let what = format!("{rows} rows of the generator {name} can't be drawn");
+                let what = format!("{rows} rows of the generator {name} are out of range");
                 return Err(InputError::new(what, format!("choose 1 to {ROWS_MAX}")));
             }
             (None, Some(scale), Some(scales)) if scales.contains(&scale) => Amount::Scale(scale),
             (None, Some(scale), Some(scales)) => {
-                let what = format!("{scale} is no scale of the generator {name}");
+                let what = format!("scale {scale} of the generator {name} is out of range");
                 return Err(InputError::new(what, format!("choose {} to {}", scales.start(), scales.end())));
             }
             (None, Some(_), None) => {
                 let what = format!("the generator {name} has no scale: only tables of TPC-H have one");
-                return Err(InputError::new(what, "say how many rows"));
+                return Err(InputError::new(what, "give the number of rows"));
             }
             (Some(_), Some(_), _) => {
                 let what = format!("both rows and a scale of the generator {name}");
-                return Err(InputError::new(what, "say one of the two"));
+                return Err(InputError::new(what, "give one of the two"));
             }
             (None, None, scales) => {
-                let what = format!("how many rows of the generator {name}?");
-                let cure = if scales.is_some() { "say rows or a scale" } else { "say how many rows" };
+                let what = format!("the number of rows of the generator {name} is missing");
+                let cure = if scales.is_some() { "give rows or a scale" } else { "give the number of rows" };
                 return Err(InputError::new(what, cure));
             }
         };
         Ok(RowSource::Drawn(generator, amount))
     }
 
-    /// The columns.
+    /// Schema of the rows.
     ///
     /// # Errors
-    /// There is no such file, it is no Parquet, or has columns that tables do not hold.
+    /// [`InputError`] if the file cannot be opened, is not a Parquet file, or has unsupported columns.
     pub fn schema(&self) -> Result<Schema, InputError> {
         match self {
             RowSource::Drawn(generator, _) => Ok(generator.schema()),
@@ -91,10 +91,10 @@ impl RowSource {
         }
     }
 
-    /// The rows of the table `name`, in order. What is drawn comes from the stream `table/NAME`.
+    /// Rows for the table `name`, in order. Generated rows come from the random stream `table/NAME`.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// [`InputError`] if the file cannot be read.
     pub fn batches(&self, name: &str, rng: &Rng) -> Result<Batches, InputError> {
         match self {
             RowSource::Drawn(generator, amount) => {
@@ -107,10 +107,10 @@ impl RowSource {
 }
 
 impl TableRows {
-    /// Its rows, in order.
+    /// Rows of the table, in order.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// [`InputError`] if the file cannot be read.
     pub fn batches(&self, rng: &Rng) -> Result<Batches, InputError> {
         self.source.batches(&self.name, rng)
     }

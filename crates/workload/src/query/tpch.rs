@@ -1,6 +1,6 @@
-//! The eight tables of TPC-H, of the crate `tpchgen`, with the types of TPC-H 1.4.1. TPC-H states its generator: no seed changes it.
-//! Comments are cut from a text of 1 MiB instead of TPC-H's 300 MiB, which takes a second to be made: they are of the same words, not
-//! the same texts.
+//! The eight tables of TPC-H, from the crate `tpchgen`, with the types of TPC-H 1.4.1. TPC-H defines the
+//! generator, so no seed changes the rows. Comments are cut from a text of 1 MiB instead of 300 MiB, which
+//! would take a second to generate: they consist of TPC-H's words, but are not the same texts.
 
 use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
@@ -107,22 +107,23 @@ const LINEITEM: Columns = &[
     ("l_comment", TEXT),
 ];
 
-/// Bytes of the text that comments are cut from.
+/// Length of the text from which comments are cut, in bytes.
 const TEXT_BYTES: i32 = 1 << 20;
 
 static POOL: LazyLock<TextPool> =
     LazyLock::new(|| TextPool::new(TEXT_BYTES, Distributions::static_default()));
 
-/// The smallest scale of which so many rows are the first: a table smaller than its mean has as many in a tenth more.
+/// Margin by which the scale exceeds rows / rows at scale 1, so that a table that is smaller than its mean
+/// still has enough rows.
 const SLACK: f64 = 1.1;
 
-/// The least scale: TPC-H's smallest table has 10 rows of it.
+/// Minimum scale, at which TPC-H's smallest scaled table (`supplier`) has 10 rows.
 pub(super) const SCALE_MIN: f64 = 0.001;
 
-/// The largest that is drawn: 600 million line items.
+/// Maximum scale: 600 million line items.
 pub(super) const SCALE_MAX: f64 = 100.0;
 
-/// A column that grows.
+/// A column under construction.
 enum Builder {
     Key(Int64Builder),
     Count(Int32Builder),
@@ -153,7 +154,7 @@ impl Builder {
     }
 }
 
-/// Rows that grow, value by value in the order of the columns.
+/// Rows under construction: values are appended in the order of the columns.
 struct Rows {
     builders: Vec<Builder>,
     next: usize,
@@ -172,7 +173,7 @@ impl Rows {
         &mut self.builders[column]
     }
 
-    /// A key or a count.
+    /// Appends a key or a count.
     fn number(&mut self, value: i64) -> &mut Self {
         match self.column() {
             Builder::Key(keys) => keys.append_value(value),
@@ -235,10 +236,10 @@ impl Table {
         schema_of(self.columns())
     }
 
-    /// Rows at scale 1, about; TPC-H 4.2.5.
+    /// Approximate number of rows at scale 1 (TPC-H 4.2.5).
     fn rows_of_one(self) -> f64 {
         match self {
-            // No scale changes them.
+            // Independent of the scale.
             Table::Region | Table::Nation => f64::INFINITY,
             Table::Supplier => 10_000.0,
             Table::Customer => 150_000.0,
@@ -249,14 +250,14 @@ impl Table {
         }
     }
 
-    /// The first rows of the smallest scale that has so many: values that depend on the scale are those of that scale. Regions and
-    /// nations are as many as they are.
+    /// The first `rows` rows at a scale with at least as many; scale-dependent values are those of that
+    /// scale. `region` and `nation` have a fixed number of rows.
     pub(super) fn rows(self, rows: u64, batch_rows: usize) -> Box<dyn Iterator<Item = RecordBatch>> {
         let scale = rows as f64 / self.rows_of_one() * SLACK;
         self.batches(scale, rows, batch_rows)
     }
 
-    /// All rows of a scale.
+    /// All rows at a scale.
     pub(super) fn scaled(self, scale: f64, batch_rows: usize) -> Box<dyn Iterator<Item = RecordBatch>> {
         self.batches(scale, u64::MAX, batch_rows)
     }
@@ -264,7 +265,7 @@ impl Table {
     fn batches(self, scale: f64, most: u64, batch_rows: usize) -> Box<dyn Iterator<Item = RecordBatch>> {
         let scale = scale.max(SCALE_MIN);
         let (words, pool) = (Distributions::static_default(), &*POOL);
-        // A generator of all of a table: part 1 of 1.
+        // Generates the whole table: part 1 of 1.
         macro_rules! all {
             ($generator:ident) => {
                 tpch::$generator::new_with_distributions_and_text_pool(scale, 1, 1, words, pool).iter()
@@ -321,7 +322,7 @@ impl Table {
     }
 }
 
-/// Batches of what a generator gives, at most so many rows.
+/// Batches of at most `most` rows in total.
 fn batched<T: 'static>(
     columns: Columns,
     mut all: impl Iterator<Item = T> + 'static,

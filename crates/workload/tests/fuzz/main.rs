@@ -44,7 +44,8 @@ fn kept_inputs_break_nothing() {
     }
 }
 
-/// What a task can be made of, repeated. A parser that tries one thing, fails and tries another doubles its work at each.
+/// Fragments of tasks, to be repeated. A parser that tries one alternative, fails and tries another doubles
+/// its work at each.
 const PIECES: [&str; 30] = [
     ".a",
     "(",

@@ -7,7 +7,7 @@ use byteway_jbof::policy::Weight;
 use byteway_wire::nvme::QueuePriority;
 use std::cell::RefCell;
 
-/// Driver and queue pairs of a drive, until the host restarts or the drive is gone.
+/// Driver and queue pairs of a drive, until the host restarts or the drive is removed.
 pub(in crate::jbof) struct Attached {
     pub(in crate::jbof) driver: Driver,
     /// Power-on number of the drive that it is attached to.

@@ -28,7 +28,7 @@ pub(in crate::jbof) struct Member {
     pub(in crate::jbof) routes: Vec<Option<Route>>,
     /// The drive, while it has power.
     pub(in crate::jbof) present: RefCell<Option<Rc<Present>>>,
-    /// Its medium, while it has no power.
+    /// Medium of the drive, while it is not powered.
     pub(in crate::jbof) medium: RefCell<Option<Medium>>,
     /// Idle-resource table, in the drive's DRAM: empty at power-on.
     pub(in crate::jbof) table: IdleTable,
@@ -137,7 +137,7 @@ impl Member {
         self.figures.set(figures);
     }
 
-    /// Called at a controller reset: the lent queue is gone.
+    /// Withdraws the offered processor at a controller reset, which has removed the lent queue.
     pub(in crate::jbof) fn withdraw_processor(&self) {
         let is_processor = |it: &Descriptor| it.valid && matches!(it.resource, Resource::Processor { .. });
         for (index, _) in self.table.iter().filter(|(_, it)| is_processor(it)) {

@@ -1,4 +1,4 @@
-//! The state of a box. It stands above parameters and below all behavior.
+//! State of a box: what the other files of this module operate on.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! `byteway csd`: tables of a computational drive, and queries of them.
+//! `byteway csd`: tables of a computational drive, and queries over them.
 
 mod show;
 
@@ -63,21 +63,21 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Append rows to a table, which is made if it is not there: those of Parquet files, or of a generator.
+    /// Append rows of Parquet files, or of a generator, to a table; create the table if it does not exist.
     Load {
-        /// The table.
+        /// Name of the table.
         table: String,
         /// Parquet files.
         #[arg(required_unless_present = "generate")]
         files: Vec<PathBuf>,
-        /// Instead of files: rows of this generator.
+        /// Generator to use instead of files.
         #[arg(long, value_name = "GENERATOR", value_parser = generator(), conflicts_with = "files")]
         generate: Option<Generator>,
-        /// Of the generator: rows.
+        /// With --generate: number of rows.
         #[arg(long, value_name = "N", requires = "generate", conflicts_with = "scale")]
         rows: Option<u64>,
-        /// Of a generator of TPC-H: its scale; at 1, tpch-lineitem has about 6 million rows. Tables of one scale have the keys of each
-        /// other.
+        /// With --generate of a TPC-H table: scale; at 1, tpch-lineitem has about 6 million rows. Tables of
+        /// the same scale have matching keys.
         #[arg(long, value_name = "SCALE", requires = "generate")]
         scale: Option<f64>,
         #[command(flatten)]
@@ -86,7 +86,7 @@ enum Action {
     /// List the tables.
     #[command(name = "tables")]
     List {
-        /// With their columns.
+        /// Show columns, too.
         #[arg(long)]
         columns: bool,
         #[command(flatten)]
@@ -94,43 +94,44 @@ enum Action {
     },
     /// Drop a table.
     Drop {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// It is no error if there is no such table.
+        /// Succeed even if the table does not exist.
         #[arg(long)]
         if_exists: bool,
         #[command(flatten)]
         drive: Drive,
     },
-    /// Ask a query, and print its rows.
+    /// Execute a query and print its rows.
     Query {
         #[command(flatten)]
         query: QueryText,
         #[command(flatten)]
         filter: Filter,
-        /// What is printed of the rows.
+        /// Output format of the rows.
         #[arg(long, value_enum, default_value_t = Rows::Table)]
         format: Rows,
         #[command(flatten)]
         drive: Drive,
     },
-    /// Say what of a query is pushed to the drive and what is left for this host, and who would execute what is pushed, and why.
+    /// Explain what the drive executes of a query and what this host does, where each part would run, and
+    /// why.
     Explain {
         #[command(flatten)]
         query: QueryText,
         #[command(flatten)]
         drive: Drive,
     },
-    /// Ask a query some times, of the drive and of this host, and say what each took.
+    /// Execute a query several times on the drive, this host or both, and compare the costs.
     Bench {
         #[command(flatten)]
         query: QueryText,
         #[command(flatten)]
         filter: Filter,
-        /// How often.
+        /// Number of executions.
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
-        /// What is printed.
+        /// Output format.
         #[arg(long, value_enum, default_value_t = super::flags::OutputFormat::Table)]
         format: super::flags::OutputFormat,
         #[command(flatten)]
@@ -140,34 +141,35 @@ enum Action {
 
 #[derive(clap::Args)]
 struct QueryText {
-    /// The query, as --form says.
+    /// The query, in the form of --form.
     sql: String,
-    /// How it is said to the drive.
+    /// Form in which the query is sent to the drive.
     #[arg(long, value_enum, default_value_t = Said::Sql)]
     form: Said,
-    /// Who executes it.
+    /// Where to execute the query.
     #[arg(long, value_enum, default_value_t = On::Drive)]
     on: On,
 }
 
-/// A program that filters the rows of a query.
+/// A row filter program.
 #[derive(clap::Args)]
 struct Filter {
-    /// Run this eBPF program for each row, and ask the query of those for which it returns 1: instructions of 8 bytes, or an ELF object
-    /// (`clang --target=bpf -O2 -c`) of one function without relocations.
+    /// Run this eBPF program once per row; the query sees only rows for which it returns 1. The file contains
+    /// instructions of 8 bytes, or is an ELF object (`clang --target=bpf -O2 -c`) of one function without
+    /// relocations.
     #[arg(long, value_name = "FILE", requires = "columns")]
     program: Option<PathBuf>,
-    /// Columns that the program is given, of numbers, dates or truths: at the address in R1, as a struct of them in this order, and behind
-    /// them a byte for each that is 1 if the value is null.
+    /// Columns of numbers, dates or booleans that the program receives: R1 is the address of a struct of them
+    /// in this order, followed by a byte per column that is 1 if the value is null.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "program")]
     columns: Vec<String>,
-    /// Bytes that the program finds at the address in R2, as pairs of hexadecimal digits.
+    /// Parameters of the program, which finds their address in R2: two hexadecimal digits per byte.
     #[arg(long, value_name = "HEX", requires = "program")]
     parameters: Option<String>,
 }
 
 impl Filter {
-    /// The program, if there is to be one.
+    /// Reads and verifies the program, if there is one.
     fn read(&self) -> Result<Option<RowProgram>, InputError> {
         let Some(path) = &self.program else { return Ok(None) };
         let parameters = self.parameters.as_deref().map_or(Ok(Vec::new()), hex)?;
@@ -181,7 +183,7 @@ impl Filter {
     }
 }
 
-/// The bytes that pairs of hexadecimal digits are.
+/// Parses bytes, two hexadecimal digits each.
 fn hex(text: &str) -> Result<Vec<u8>, InputError> {
     let byte = |pair: &[u8]| {
         let pair = std::str::from_utf8(pair).ok().filter(|pair| !pair.starts_with('+'))?;
@@ -194,11 +196,11 @@ fn hex(text: &str) -> Result<Vec<u8>, InputError> {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Said {
-    /// As SQL.
+    /// SQL.
     Sql,
-    /// Table and predicate alone, as in 'particles energy > 1.3': all columns of the rows for which it holds.
+    /// Table and predicate only, as in 'particles energy > 1.3': all columns of the matching rows.
     Segment,
-    /// As SQL, which goes to the drive in binary.
+    /// SQL, sent to the drive in binary.
     Compact,
 }
 
@@ -206,39 +208,39 @@ enum Said {
 enum On {
     /// The drive.
     Drive,
-    /// This host, with all that it reads.
+    /// This host, which reads the columns.
     Host,
-    /// Whichever takes less time, by an estimate; of several tables, decided for each.
+    /// Whichever is estimated to take less time; with several tables, chosen per table.
     Adaptive,
-    /// Both, one after the other; their rows are compared.
+    /// Both, one after the other; compare their rows.
     Both,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Rows {
-    /// A table for the eye, at most 40 rows.
+    /// A human-readable table of at most 40 rows.
     Table,
     /// Comma-separated values.
     Csv,
-    /// An array of objects.
+    /// A JSON array of objects.
     Json,
     /// An Arrow IPC stream.
     Arrow,
 }
 
-/// A generator by its name.
+/// Parses the name of a generator.
 fn generator() -> impl TypedValueParser<Value = Generator> {
     PossibleValuesParser::new(Generator::ALL.map(Generator::name))
         .map(|name| Generator::of_name(&name).expect("it is one of the names"))
 }
 
-/// What a source in `--load NAME=SOURCE` is: a generator with what is behind its comma, or else a file.
+/// Parses SOURCE of `--load NAME=SOURCE`: a generator with its amount after a comma, otherwise a file.
 fn source_of(load: &str, source: &str) -> Result<RowSource, InputError> {
     let (name, amount) = source.split_once(',').map_or((source, None), |(name, amount)| (name, Some(amount)));
     let path = || RowSource::File(source.into());
     let Some(generator) = Generator::of_name(name) else { return Ok(path()) };
     let wrong = || {
-        let what = format!("`--load {load}` says no number of rows");
+        let what = format!("`--load {load}` has no valid number of rows or scale");
         InputError::new(what, format!("write `{name},rows=100000`, or `./{source}` for a file of that name"))
     };
     let (rows, scale) = match amount.and_then(|amount| amount.split_once('=')) {
@@ -249,43 +251,45 @@ fn source_of(load: &str, source: &str) -> Result<RowSource, InputError> {
     RowSource::drawn(generator, rows, scale)
 }
 
-/// Where the drive is.
+/// Location and options of the drive.
 #[derive(clap::Args)]
 struct Drive {
-    /// The device file of a drive whose tables are in --data.
+    /// Device file of a drive whose data is in --data.
     #[arg(long, value_name = "FILE", requires = "data")]
     drive: Option<PathBuf>,
-    /// The directory that holds the tables; it is made if it is not there.
+    /// Directory with the drive's data; create it if it does not exist.
     #[arg(long, value_name = "DIR", requires = "drive")]
     data: Option<PathBuf>,
-    /// The folder of a served drive's socket, as `byteway serve` names it.
+    /// Folder with the socket of a served drive, as given to `byteway serve`.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["drive", "data"])]
     vfio_user: Option<PathBuf>,
-    /// The namespace; left out, the first that holds tables.
+    /// Namespace; default: the first one with tables.
     #[arg(long, value_name = "NSID")]
     namespace: Option<u32>,
-    /// Of a simulated drive: a table, and the Parquet file that it is loaded from, or a generator with a number of rows or a scale:
-    /// `t=t.parquet`, `particles=vpic,rows=100000`, `lineitem=tpch-lineitem,scale=0.1`. May be repeated: of one table, rows are appended.
+    /// Load a table into a simulated drive, from a Parquet file or a generator with a number of rows or a
+    /// scale: `t=t.parquet`, `particles=vpic,rows=100000`, `lineitem=tpch-lineitem,scale=0.1`. May be
+    /// repeated; rows of the same table are appended.
     #[arg(long, value_name = "NAME=SOURCE", conflicts_with_all = ["drive", "data", "vfio_user"])]
     load: Vec<String>,
-    /// The seed of rows that are generated; TPC-H's do not depend on it.
+    /// Seed of generated rows; TPC-H rows do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Of a simulated drive: a built-in profile, or the path of one.
+    /// Profile of a simulated drive: a built-in one, or a path.
     #[arg(long, default_value = "modern-gen5")]
     profile: String,
-    /// Of a simulated drive: what it has room for.
+    /// Capacity of a simulated drive.
     #[arg(long, value_parser = size, default_value = "4 GiB")]
     capacity: Bytes,
-    /// How tasks cross.
+    /// Transfer method of tasks.
     #[arg(long, value_parser = method(), default_value = "prp")]
     method: Method,
-    /// Gigahertz of this host's processor, for what is modelled of it: as many cycles as the drive's cores take.
+    /// Clock rate of this host's modelled processor in GHz; work takes as many cycles as on the drive's
+    /// cores.
     #[arg(long, value_name = "GHZ", default_value_t = 3.0)]
     host_ghz: f64,
     #[command(flatten)]
     tables: Tables,
-    /// No progress bar.
+    /// Show no progress bar.
     #[arg(long)]
     quiet: bool,
 }
@@ -303,25 +307,28 @@ impl Drive {
 
     fn options(&self, programs: bool) -> Result<SessionOptions, InputError> {
         if !(0.1..=100.0).contains(&self.host_ghz) {
-            let what = format!("--host-ghz {} is no processor's", self.host_ghz);
+            let what = format!("`--host-ghz {}` is out of range", self.host_ghz);
             return Err(InputError::new(what, "choose 0.1 to 100"));
         }
         let hertz = (self.host_ghz * 1e9) as u64;
         Ok(SessionOptions { nsid: self.namespace, method: self.method, hertz, programs })
     }
 
-    /// Tables of --load, and where their rows come from.
+    /// Tables of --load, with the sources of their rows.
     fn loads(&self) -> Result<Vec<(String, RowSource)>, InputError> {
         let pair = |text: &String| match text.split_once('=') {
             Some((name, source)) if !name.is_empty() && !source.is_empty() => {
                 Ok((name.to_owned(), source_of(text, source)?))
             }
-            _ => Err(InputError::new(format!("`--load {text}` names no table"), "write `--load NAME=FILE`")),
+            _ => Err(InputError::new(
+                format!("`--load {text}` is not NAME=SOURCE"),
+                "write `--load NAME=FILE`",
+            )),
         };
         self.load.iter().map(pair).collect()
     }
 
-    /// Does `work` with the drive, which has been loaded.
+    /// Loads the tables of --load and runs `work`.
     fn ask<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
         &self,
         change: Change,
@@ -330,7 +337,7 @@ impl Drive {
         self.ask_with(change, false, work)
     }
 
-    /// The same, with programs of the drive or without.
+    /// Like [`Drive::ask`], with or without programs.
     fn ask_with<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
         &self,
         change: Change,
@@ -360,7 +367,7 @@ impl Drive {
 }
 
 impl QueryText {
-    /// How it is said to the drive, and its text.
+    /// Form and bytes of the query.
     fn text(&self) -> (Form, Vec<u8>) {
         let form = match self.form {
             Said::Sql => Form::Sql,
@@ -371,19 +378,19 @@ impl QueryText {
     }
 }
 
-/// What became of a query.
+/// Outcome of a query.
 struct Asked {
     explained: Option<Explained>,
     answers: Vec<Answer>,
 }
 
-/// What a query is, and what is known of each of its parts.
+/// A resolved query with the plans of its parts.
 struct Explained {
     shape: QueryShape,
     plans: Vec<Plan>,
 }
 
-/// Does what is asked of the drive.
+/// Executes the command.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
         Action::Load { table, files, generate, rows, scale, drive } => {
@@ -456,21 +463,22 @@ fn load(table: &str, sources: Vec<RowSource>, drive: &Drive) -> anyhow::Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks a query, so often of each who is to execute it.
+/// Executes a query `count` times at each selected place.
 fn ask(query: &QueryText, filter: &Filter, drive: &Drive, count: u32) -> anyhow::Result<Asked> {
     let (form, text) = query.text();
     let on = query.on;
     let program = filter.read()?;
     if program.is_some() && on == On::Adaptive {
-        let what = "`--on adaptive` with `--program`: how many rows a program lets pass can't be estimated";
-        return Err(InputError::new(what, "say who executes it: `--on drive`, `host` or `both`").into());
+        let what = "`--on adaptive` with `--program`: the selectivity of a program cannot be estimated";
+        return Err(InputError::new(what, "choose `--on drive`, `host` or `both`").into());
     }
     drive.ask_with(Change::None, program.is_some(), async move |session| {
         let shape = session.shape(form, &text).await?;
         if let (QueryShape::Split(query), Some(_)) = (&shape, &program) {
-            let what =
-                format!("a program filters rows of a query that the drive does as a whole: {}", query.why);
-            return Err(InputError::new(what, "ask for less, and do the rest with the rows that come").into());
+            let what = format!("`--program` needs a query that the drive executes as a whole: {}", query.why);
+            return Err(
+                InputError::new(what, "simplify the query, and process the returned rows elsewhere").into()
+            );
         }
         let tables = match &shape {
             QueryShape::Whole { .. } => 1,
@@ -515,7 +523,7 @@ async fn explain(session: &Session, shape: QueryShape) -> Result<Explained, Atta
     Ok(Explained { shape, plans })
 }
 
-/// Whether all answers have the same rows.
+/// Whether all answers have the same rows in the same order.
 fn is_same(answers: &[Answer]) -> bool {
     let rows = |answer: &Answer| -> Vec<Vec<Option<String>>> {
         let of = |batch: &RecordBatch| -> Vec<Vec<Option<String>>> {

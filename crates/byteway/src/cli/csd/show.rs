@@ -1,4 +1,4 @@
-//! What `byteway csd` prints: tables, rows, what a query comes to, and figures side by side.
+//! Output of `byteway csd`: tables, rows, plans, and a comparison of costs.
 
 use byteway_console::table::{Cell, Column, Printout, Quantity, TextTable, grouped};
 use byteway_lab::tables::TableInfo;
@@ -89,7 +89,7 @@ pub(super) fn name(executor: Executor) -> &'static str {
     }
 }
 
-/// What each asking took, side by side.
+/// Tabulates the cost of each execution.
 pub(super) fn compared(asked: &Asked, tables: Tables) -> String {
     let mut out = Printout::new(tables.width());
     let mut table = TextTable::new([
@@ -142,7 +142,7 @@ pub(super) fn figures(asked: &Asked) -> Value {
     Value::Array(asked.answers.iter().map(answer).collect())
 }
 
-/// Text that is printed piece by piece: a result may be longer than memory holds as text.
+/// Output that is printed in chunks of 1 MiB: a result may be longer as text than memory allows.
 struct Chunks(String);
 
 impl Chunks {
@@ -159,7 +159,7 @@ impl Chunks {
     }
 }
 
-/// Names of columns as keys of an object: of equal ones, those after the first get a number.
+/// Makes column names distinct, as keys of a JSON object: a repeated name gets a number.
 fn distinct(names: &[&str]) -> Vec<String> {
     let mut all: Vec<String> = Vec::with_capacity(names.len());
     for name in names {
@@ -170,7 +170,7 @@ fn distinct(names: &[&str]) -> Vec<String> {
     all
 }
 
-/// A value in JSON: numbers and truths as such, but for floats that JSON has no number for; all else as text.
+/// Formats a value as JSON: numbers and booleans as such, non-finite floats and all other types as strings.
 fn json_value(column: &ArrayRef, row: usize) -> String {
     let Some(text) = text(column, row) else { return "null".to_owned() };
     let is_plain = match ColumnType::from_arrow(column.data_type()) {
@@ -181,7 +181,7 @@ fn json_value(column: &ArrayRef, row: usize) -> String {
     if is_plain { text } else { Value::from(text).to_string() }
 }
 
-/// Rows that are printed as a table.
+/// Maximum number of rows printed as a table.
 const SHOWN_ROWS: usize = 40;
 
 pub(super) fn print_rows(answer: &Answer, format: Rows, tables: Tables) -> anyhow::Result<()> {
@@ -197,7 +197,7 @@ pub(super) fn print_rows(answer: &Answer, format: Rows, tables: Tables) -> anyho
             };
             let mut out = Chunks(names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",") + "\n");
             for (batch, row) in rows {
-                // A null has nothing between its commas, an empty text has quotes.
+                // CSV distinguishes a null (empty) from an empty text (quoted).
                 let cell = |column| text(column, row).map(|text| quoted(&text)).unwrap_or_default();
                 out.add(&(batch.columns().iter().map(cell).collect::<Vec<_>>().join(",") + "\n"))?;
             }

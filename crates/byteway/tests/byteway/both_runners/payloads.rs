@@ -116,7 +116,7 @@ fn same_everywhere(rules: Rules, results: Results) {
     let name = rules.method.name();
     assert!(simulated.sink.iter().any(|byte| *byte != 0), "{name}: payloads have arrived");
     let carried = rules.method == Method::Adaptive || simulated.counts.fallbacks == 0;
-    assert!(carried, "{name}: the queue has room for all of them: {:?}", simulated.counts);
+    assert!(carried, "{name}: the queue has free slots for all of them: {:?}", simulated.counts);
     for doorbells in [Doorbells::Mapped, Doorbells::Trapped] {
         let served = play(How::Served(Timing::None, doorbells), rules, results);
         simulated.is_that_of(&served, doorbells, &format!("{name}, {results:?}, {doorbells:?}"));

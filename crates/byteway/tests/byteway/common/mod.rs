@@ -16,7 +16,7 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/byteway/common")
 }
 
-/// A real trace, or a parameter file that others wrote, if it is there.
+/// A real trace, or a third party's parameter file, if available.
 pub use byteway_needs::trace as real;
 
 /// Drive and host of round numbers. `drive` has further lines of `[drive]`, such as `override.flash.ways = 1`; `rest` has the jobs.

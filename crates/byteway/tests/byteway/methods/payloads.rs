@@ -25,7 +25,7 @@ fn costs() -> HostCosts {
     }
 }
 
-/// A drive with room for few incomplete payloads, short results in completions, and a slow host.
+/// A drive that holds few incomplete payloads, short results in completions, and a slow host.
 fn rig() -> Rig {
     let mut rig = Rig { costs: costs(), ..Rig::default() };
     rig.drive.controller.dma_granularity = 512;

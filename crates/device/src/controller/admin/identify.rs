@@ -200,7 +200,7 @@ fn controller(context: &Context<'_>) -> IdentifyController {
     id
 }
 
-/// Vendor-specific capabilities beyond plain NVMe; `None`: there are none.
+/// Vendor-specific capabilities beyond plain NVMe; `None` if there are none.
 fn capabilities(config: &DriveConfig) -> Option<Capabilities> {
     let transfer = &config.transfer;
     let is_plain = transfer.methods.is_empty() && transfer.sink_bytes == 0;

@@ -1,9 +1,9 @@
-//! The Keep Alive Timer (NVMe Base 2.1, 3.9 and 5.1.25.1.8): detects a host that is gone.
+//! The Keep Alive Timer (NVMe Base 2.1, 3.9 and 5.1.25.1.8): detects an unreachable host.
 //!
-//! Over PCIe no host needs it, so it is off until a host sets a timeout. Keep Alive restarts it, and so does any other
-//! command (CTRATT.TBKAS): at expiry the timer checks whether an entry was fetched, so a silence of between one and two
-//! timeouts expires it. The controller then adds an entry to the error log, processes no further command and sets
-//! CSTS.CFS until it is reset.
+//! Over PCIe no host needs it, so it is off until a host sets a timeout. Keep Alive restarts it, and so does
+//! any other command (CTRATT.TBKAS): at expiry the timer checks whether a submission queue entry was fetched,
+//! so a silence of between one and two timeouts expires it. The controller then adds an entry to the error
+//! log, processes no further command and sets CSTS.CFS until it is reset.
 
 use crate::controller::core::Core;
 use crate::controller::queue::ring::QueueFate;

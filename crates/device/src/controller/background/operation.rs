@@ -235,7 +235,7 @@ async fn format_all(sets: &CommandSets, nsids: &[u32], block: BlockSize, erase: 
     for namespace in &formatted {
         let _ = sets.open(namespace); // it was open before, at this size
     }
-    // If the erase fails the namespaces are formatted all the same, and the status tells the host that data may be
+    // If the erase fails the namespaces are formatted nevertheless, and the status tells the host that data may be
     // left.
     let erased = if erase && core.backing.has_own_media() { core.erase_stale(|_| ()).await } else { Ok(()) };
     core.background.persistence.pending.replace(Pending::None);
@@ -279,7 +279,7 @@ impl Core {
     /// The allocated namespace with this identifier.
     ///
     /// # Errors
-    /// As [`Inventory::active`](super::inventory::Inventory::active).
+    /// Same as [`Inventory::active`](super::inventory::Inventory::active).
     pub(crate) fn known(&self, nsid: u32) -> Result<Rc<Namespace>, Status> {
         if nsid == 0 || nsid > self.inventory.nsid_max() {
             return Err(Status::INVALID_NAMESPACE.with_dnr());

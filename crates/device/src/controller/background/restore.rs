@@ -64,7 +64,7 @@ fn restore_namespaces(core: &Core, record: &Record) {
     inventory.clear();
     inventory.next_uid.set(record.next_uid);
     for namespace in &record.namespaces {
-        // A record with a matching checksum was written by a controller, but its allocation is checked all the same.
+        // A record with a matching checksum was written by a controller, but its allocation is checked nevertheless.
         let is_possible = (1..=inventory.nsid_max()).contains(&namespace.nsid)
             && inventory.allocated(namespace.nsid).is_none();
         let mut capacity = inventory.capacity.borrow_mut();

@@ -61,7 +61,7 @@ impl Core {
         self.background.self_test.conclude(result, self.power_on_hours(), None);
     }
 
-    /// As [`Core::end_self_test`], if the test includes namespace `nsid`.
+    /// Like [`Core::end_self_test`], if the test includes namespace `nsid`.
     pub(crate) fn end_self_test_on(&self, nsid: u32, result: u8) {
         if self.background.self_test.current().is_some_and(|test| test.nsid == nsid || test.nsid == NSID_ALL)
         {

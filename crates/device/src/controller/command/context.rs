@@ -15,7 +15,7 @@ use std::rc::Rc;
 pub enum Reply {
     /// Success, with these dwords 0 and 1 in the completion.
     Done([u32; 2]),
-    /// As `Done`, with the workspace's bytes after the completion; slots for them are reserved.
+    /// Like `Done`, followed by the workspace's bytes in reserved completion queue slots.
     Result([u32; 2]),
     /// Not yet: the command is held (Asynchronous Event Request).
     Parked,
@@ -38,7 +38,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// What the translation layer needs to know of the command.
+    /// Attributes of the command for the translation layer.
     pub(crate) fn work_context(&self) -> WorkContext {
         WorkContext { span: self.span, route: self.route }
     }
@@ -58,7 +58,7 @@ impl Context<'_> {
         self.charge(Stage::Dram);
     }
 
-    /// As [`Context::check`], for work that an Abort can't stop.
+    /// Like [`Context::check`], for work that Abort cannot stop.
     pub(crate) fn check_queue(&self) -> Result<(), Status> {
         match self.queue.fate.get() {
             QueueFate::Live => self.loan.map_or(Ok(()), Loan::check),

@@ -67,8 +67,8 @@ impl Context<'_> {
         }
     }
 
-    /// Whether the data pointer says that the payload follows the command, and the queue is enabled for that. `None`:
-    /// it says something else, or the drive does not support such data pointers.
+    /// Whether the data pointer announces an inline payload, and the queue is enabled for it. `None` for any
+    /// other data pointer, or if the drive does not support inline payloads.
     fn names_inline(&self) -> Option<bool> {
         let offers = !self.core.config.transfer.methods.is_empty();
         (offers && inline::is_described(self.sqe)).then(|| self.queue.methods.get().inline())
@@ -84,7 +84,7 @@ impl Context<'_> {
                 || cxl_mem::named_by(self.sqe).is_some())
     }
 
-    /// Appends the payload that came in the queue; `before` bytes are already there.
+    /// Appends the payload that came in the submission queue; `before` bytes are already present.
     fn unload(&self, workspace: &mut Workspace, before: u64, landing: Landing) {
         let carried = self.slot.carried.borrow();
         add(&self.core.counters.carried_bytes, carried.len() as u64);

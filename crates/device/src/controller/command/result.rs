@@ -7,13 +7,13 @@ use byteway_wire::nvme::command::PSDT_PRP;
 use byteway_wire::nvme::vendor::ResultSlot;
 
 impl Context<'_> {
-    /// Reserves completion slots for a result of `bytes`, if the host has enabled that for the queue and enough slots
-    /// are free. Otherwise the result goes to the data pointer, which is counted.
+    /// Reserves completion queue slots for a result of `bytes`, if the host has enabled that for the queue
+    /// and enough slots are free. Otherwise the result goes to the data pointer, which is counted.
     pub(crate) fn reserve_behind(&self, bytes: u32) -> bool {
         self.queue.methods.get().inline_result() && bytes > 0 && self.reserve_result(bytes)
     }
 
-    /// As [`Context::reserve_behind`], for a result that may also go to the data pointer.
+    /// Like [`Context::reserve_behind`], for a result that may also go to the data pointer.
     pub(crate) fn reserve_result(&self, bytes: u32) -> bool {
         let is_short = bytes <= self.core.config.transfer.inline_result_bytes_max;
         self.core.port.settle_writes();

@@ -15,7 +15,7 @@ impl CommandSets {
         CommandSet::ALL.iter().fold(shared, |log, set| set.memory_log(&self.core, log))
     }
 
-    /// The DVSEC that announces memory for the host in configuration space; `None`: there is no such memory.
+    /// The DVSEC that announces memory for the host in configuration space; `None` if there is no such memory.
     pub(crate) fn dvsec(&self) -> Option<DeviceDvsec> {
         let bytes = self.memory_log().bytes;
         (bytes > 0).then(|| DeviceDvsec::new(bytes))

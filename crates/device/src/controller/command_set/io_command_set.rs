@@ -29,7 +29,7 @@ pub(crate) trait IoCommandSet: Sized {
     /// The state at power-on.
     fn new(clock: &Clock, config: &DriveConfig) -> Self;
 
-    /// The state of a further controller of the same drive: its own, except for what the drive shares.
+    /// State for a further controller of the same drive. Separate, except for what the drive shares.
     fn for_peer(&self, clock: &Clock, config: &DriveConfig) -> Self {
         Self::new(clock, config)
     }
@@ -73,7 +73,7 @@ pub(crate) trait IoCommandSet: Sized {
 
     // Commands.
 
-    /// Whether an opcode belongs to the set, enabled or not. Others are refused before the set sees them.
+    /// Whether an opcode belongs to the set, enabled or not. Other opcodes never reach the set.
     fn has(opcode: u8) -> bool;
 
     /// Whether the set handles an opcode for namespaces of any set.
@@ -81,7 +81,7 @@ pub(crate) trait IoCommandSet: Sized {
         false
     }
 
-    /// What an entry is: a command, payload, or a command that payload follows.
+    /// Classifies a submission queue entry: a command, payload, or a command that payload follows.
     fn framing(sqe: &Sqe, methods: Methods) -> Framing {
         Framing::of(sqe, methods)
     }
@@ -104,7 +104,7 @@ pub(crate) trait IoCommandSet: Sized {
         false
     }
 
-    /// Executes an admin command of the set, for a namespace of it. Returns dword 0 of its completion.
+    /// Executes an admin command of the set, for one of its namespaces. Returns dword 0 of its completion.
     async fn execute_admin(
         &self,
         _context: &Context<'_>,
@@ -167,7 +167,7 @@ pub(crate) trait IoCommandSet: Sized {
         Ok(())
     }
 
-    /// Flushes what the set buffers for its namespaces in addition to the translation layer.
+    /// Flushes the set's buffers for its namespaces, which are separate from the translation layer's.
     async fn flush(&self, _core: &Core, _span: SpanId) -> Result<(), Status> {
         Ok(())
     }
@@ -194,12 +194,12 @@ pub(crate) trait IoCommandSet: Sized {
         log
     }
 
-    /// Stores to the set's part of device memory; `false`: `offset` is outside of it.
+    /// Stores to the set's part of device memory; false if `offset` is outside of it.
     fn store_memory(_core: &Core, _offset: u64, _bytes: &[u8]) -> bool {
         false
     }
 
-    /// Loads from the set's part of device memory; `false`: `offset` is outside of it.
+    /// Loads from the set's part of device memory; false if `offset` is outside of it.
     fn load_memory(_core: &Core, _offset: u64, _into: &mut [u8]) -> bool {
         false
     }

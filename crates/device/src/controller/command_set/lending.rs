@@ -17,7 +17,7 @@ use std::rc::Rc;
 /// Why a queue can't be lent or taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LendError {
-    /// There is no such I/O queue.
+    /// The queue is not an existing I/O queue.
     #[error("there is no I/O submission queue {0} to lend")]
     NoQueue(u16),
     /// The queue is lent already.

@@ -132,7 +132,7 @@ impl CommandSet {
         of!(self, Set => Set::is_offered(config))
     }
 
-    /// Its Command Set Identifier; `None`: no namespace has this set.
+    /// Command Set Identifier; `None` for a set without namespaces.
     pub(crate) fn csi(self) -> Option<u8> {
         of!(self, Set => Set::CSI)
     }
@@ -299,7 +299,7 @@ impl CommandSets {
         CommandSet::claiming(sqe.opcode()).unwrap_or_else(|| self.core.inventory.set_of(sqe.nsid))
     }
 
-    /// What an entry is: a command, payload, or a command that payload follows.
+    /// Classifies a submission queue entry: a command, payload, or a command that payload follows.
     #[inline]
     pub(crate) fn framing(&self, sqe: &Sqe, methods: Methods) -> Framing {
         of!(self.set_of(sqe), Set => Set::framing(sqe, methods))
@@ -428,7 +428,7 @@ impl CommandSets {
         of!(namespace.set, state of self.states => state.close(&self.core, namespace).await)
     }
 
-    /// Flushes what the sets buffer in addition to the translation layer.
+    /// Flushes the buffers of all sets, which are separate from the translation layer's.
     pub(crate) async fn flush(&self, span: SpanId) -> Result<(), Status> {
         of!(all state of self.states => state.flush(&self.core, span).await?);
         Ok(())
@@ -467,12 +467,12 @@ impl CommandSet {
         of!(self, Set => Set::memory_log(core, log))
     }
 
-    /// Stores to the set's part; `false`: `offset` is outside of it.
+    /// Stores to the set's part; false if `offset` is outside of it.
     fn store_memory(self, core: &Core, offset: u64, bytes: &[u8]) -> bool {
         of!(self, Set => Set::store_memory(core, offset, bytes))
     }
 
-    /// Loads from the set's part; `false`: `offset` is outside of it.
+    /// Loads from the set's part; false if `offset` is outside of it.
     fn load_memory(self, core: &Core, offset: u64, into: &mut [u8]) -> bool {
         of!(self, Set => Set::load_memory(core, offset, into))
     }

@@ -163,7 +163,7 @@ impl Core {
         shared.core(port, self.registers.cap)
     }
 
-    /// Its identifier in the drive's NVM subsystem (CNTLID).
+    /// Controller identifier in the drive's NVM subsystem (CNTLID).
     pub(crate) fn id(&self) -> u16 {
         self.number as u16 + 1
     }
@@ -237,7 +237,8 @@ impl Core {
         }
     }
 
-    /// Sets Controller Fatal Status: a queue or buffer lies where no memory is. The host must reset.
+    /// Sets Controller Fatal Status, because a queue or buffer is not in host memory. The host must reset the
+    /// controller.
     pub(crate) fn fail(&self) {
         self.registers.csts.set(self.registers.csts.get().with_cfs(true));
     }

@@ -143,7 +143,7 @@ impl Core {
         covered
     }
 
-    /// As [`Core::tail_hint`], for a completion queue.
+    /// Like [`Core::tail_hint`], for a completion queue.
     pub(crate) fn head_hint(&self, queue: &Rc<CompletionQueue>) -> bool {
         let covered = self.queues.shadow.covers(queue.id);
         if covered {
@@ -243,7 +243,7 @@ impl Core {
             .each_completion(|queue| list.extend(shadowed(queue.id, || Queue::Completion(queue.clone()))));
     }
 
-    /// Sets a fatal status: a buffer is no longer memory.
+    /// Sets Controller Fatal Status, because a shadow buffer is no longer in host memory.
     fn lose_shadow(&self) {
         self.queues.shadow.buffers.set(None);
         self.fail();

@@ -44,7 +44,7 @@ impl Fetcher {
 pub struct Idle(RefCell<VecDeque<Rc<Fetcher>>>);
 
 impl Idle {
-    /// Waits until work was started for the task; or, with `None`, until it should look for some.
+    /// Waits for work. Returns a fetch that was started for the task, or `None` if the task must look for work itself.
     pub async fn wait(&self, core: &Core, fetcher: &Rc<Fetcher>) -> Option<Begun> {
         self.0.borrow_mut().push_back(fetcher.clone());
         let mut told = core.queues.fetchable();

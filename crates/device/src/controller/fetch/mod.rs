@@ -114,8 +114,8 @@ pub async fn run(sets: Rc<CommandSets>, idle: Rc<Idle>) {
     }
 }
 
-/// Takes the next batch that may be fetched. `None`: there is none; a fetch task is woken when what it lacks becomes
-/// available.
+/// Takes the next batch that may be fetched. `None` if there is none; the fetch task is woken when a resource
+/// that it lacks becomes available.
 fn next(core: &Core, places: &mut Vec<EntryResources>) -> Option<Task> {
     let is_waiting = core.queues.arbiter.has_waiting();
     let csts = core.registers.csts.get();
@@ -298,8 +298,8 @@ async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes)
     }
 }
 
-/// Books `carried` of the `count` entries that were read at `address` as payload. A read of payload only is booked as a
-/// whole; otherwise its packets stay with the commands.
+/// Accounts for `carried` of the `count` submission queue entries read at `address` as payload. A read that
+/// contains only payload is accounted as payload as a whole; otherwise its packets count as commands.
 fn book_payload(core: &Core, address: u64, carried: u32, count: u32) {
     let (ledger, link) = (core.port.ledger(), core.port.config());
     let bytes = u64::from(carried) * Sqe::SIZE as u64;

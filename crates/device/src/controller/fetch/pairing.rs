@@ -37,18 +37,18 @@ impl Candidate {
     }
 }
 
-/// Hands out the commands of one read of entries, fused pairs together.
+/// Dispatches the commands of one read of submission queue entries, fused pairs together.
 pub struct Pairing<'a> {
     sets: &'a CommandSets,
     queue: &'a SubmissionQueue,
     /// Index of the read's first entry.
     first: u32,
-    /// A first half in the previous entry.
+    /// First half of a fused pair in the previous entry.
     open: Option<Candidate>,
 }
 
 impl<'a> Pairing<'a> {
-    /// For the read of `queue` that began with entry `first` and has ended.
+    /// Pairing for a finished read of `queue` that began with entry `first`.
     pub fn new(sets: &'a CommandSets, queue: &'a SubmissionQueue, first: u32) -> Self {
         Pairing { sets, queue, first, open: None }
     }
@@ -102,7 +102,7 @@ impl<'a> Pairing<'a> {
         Some(Candidate { command, slot: None })
     }
 
-    /// Ends the read: all `count` entries were handed out.
+    /// Ends the read: all `count` entries were dispatched.
     pub fn end(mut self, count: u32) {
         if let Some(first) = self.open.take() {
             self.leave(first, count);

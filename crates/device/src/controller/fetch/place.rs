@@ -27,7 +27,7 @@ impl EntryResources {
     }
 }
 
-/// Starts a command without payload in the queue: at once if it needs no wait, otherwise in its slot.
+/// Starts a command without inline payload: immediately if it needs no wait, otherwise in its slot.
 pub fn start(sets: &CommandSets, sqe: Sqe, place: EntryResources) {
     let core = &sets.core;
     let EntryResources { permit, slot, span } = place;

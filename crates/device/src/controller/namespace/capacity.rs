@@ -15,7 +15,7 @@ const CHUNKS: u64 = 1024;
 pub struct Extent {
     /// Offset in the namespace, in units.
     pub at: u64,
-    /// Its first unit on the drive.
+    /// First unit on the drive.
     pub first: u64,
     /// Length in units.
     pub units: u64,

@@ -16,7 +16,7 @@ const FIRST_UID: u64 = 1 << 32;
 /// The namespaces of a drive, as seen by one of its controllers. Fields in an [`Rc`] are shared with the drive's other
 /// controllers.
 pub struct Inventory {
-    /// By identifier, from 1.
+    /// Namespaces by identifier minus 1.
     table: Rc<RefCell<Vec<Option<Rc<Namespace>>>>>,
     /// Namespaces that are being deleted: look-ups no longer find them, but they keep their chunks until these are
     /// deallocated.
@@ -27,11 +27,13 @@ pub struct Inventory {
     pub next_uid: Rc<Cell<u64>>,
     /// A namespace without blocks exists or has existed.
     has_others: Rc<Cell<bool>>,
-    /// Changed namespaces that the controller's host has not been told of, with the sequence number of the last change.
+    /// Changed namespaces that were not reported to the controller's host, with the sequence number of the
+    /// last change.
     changed: RefCell<BTreeMap<u32, u64>>,
     changes: Cell<u64>,
-    /// Of these, namespaces whose block size another controller has changed: a command prepared for the former size
-    /// would move more bytes than the host's buffer holds. They are refused until the host identifies the namespace.
+    /// Changed namespaces whose block size another controller has changed. A command prepared for the former
+    /// size would move more bytes than the host's buffer holds, so commands are refused until the host
+    /// identifies the namespace.
     barred: RefCell<BTreeSet<u32>>,
     /// The controller is enabled for all its command sets; otherwise namespaces of other sets than NVM are not active.
     pub all_sets: Cell<bool>,
@@ -151,7 +153,7 @@ impl Inventory {
         wanted.map(|namespace| namespace.nsid).collect()
     }
 
-    /// As [`Inventory::nsids`], restricted to one command set.
+    /// Like [`Inventory::nsids`], restricted to one command set.
     pub fn nsids_of(&self, attached: bool, set: CommandSet) -> Vec<u32> {
         let mut nsids = self.nsids(attached);
         nsids.retain(|nsid| self.set_of(*nsid) == set);

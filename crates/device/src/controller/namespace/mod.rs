@@ -19,26 +19,26 @@ pub mod capacity;
 pub mod inventory;
 pub mod record;
 
-/// A namespace. Every executing command holds a reference, so the reference count tells when it is unused.
+/// A namespace. Every executing command holds a reference, so a reference count of 1 means that it is unused.
 #[derive(Debug)]
 pub struct Namespace {
     /// Identifier, from 1.
     pub nsid: u32,
     /// Unique among all namespaces that the drive has ever had.
     pub uid: u64,
-    /// Its I/O command set.
+    /// I/O command set.
     pub set: CommandSet,
     /// Size of a logical block; in a namespace without blocks, of a unit.
     pub block: BlockSize,
     /// Number of logical blocks; in a namespace without blocks, of units.
     pub blocks: u64,
-    /// Its units on the drive; there may be more than `blocks` needs.
+    /// Extents of units on the drive, possibly more units than `blocks` needs.
     extents: Vec<Extent>,
     /// Whether it is attached to the controller.
     pub attached: Cell<bool>,
     /// Write protection state.
     pub protection: Cell<WriteProtection>,
-    /// Remaining per cent of a format in progress; `None`: there is none.
+    /// Remaining per cent of a format in progress; `None` if there is none.
     pub formatting: Cell<Option<u8>>,
     /// Status of refused commands; success: commands are accepted.
     pub refusal: Cell<Status>,
@@ -49,7 +49,7 @@ pub struct Namespace {
 /// The format of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Its I/O command set.
+    /// I/O command set.
     pub set: CommandSet,
     /// Size of a logical block; [`BlockSize::B4096`] without blocks.
     pub block: BlockSize,
@@ -129,7 +129,7 @@ pub struct DriveIdentity {
 }
 
 impl DriveIdentity {
-    /// From a serial number: FNV-1a with 64 and with 128 bits.
+    /// Identifiers derived from a serial number: FNV-1a with 64 and with 128 bits.
     pub fn new(serial: &str) -> Self {
         let short = serial
             .bytes()
@@ -223,12 +223,12 @@ impl Namespace {
         self.blocks.div_ceil(self.block.per_unit() as u64)
     }
 
-    /// Its first unit on the drive.
+    /// First unit on the drive.
     pub fn first_unit(&self) -> u64 {
         self.extents.first().map_or(0, |extent| extent.first)
     }
 
-    /// Its units on the drive.
+    /// Extents of units on the drive.
     pub fn extents(&self) -> &[Extent] {
         &self.extents
     }

@@ -34,7 +34,7 @@ pub struct NamespaceRecord {
     pub attached: bool,
     /// Write protection state.
     pub protection: WriteProtection,
-    /// Its chunks.
+    /// Chunks of the namespace.
     pub runs: Vec<Run>,
 }
 
@@ -48,7 +48,7 @@ pub enum Pending {
     Delete(Vec<u32>),
     /// These are being formatted.
     Format {
-        /// Their identifiers.
+        /// Identifiers of the namespaces.
         nsids: Vec<u32>,
         /// New block size.
         block: BlockSize,
@@ -63,13 +63,13 @@ pub enum SanitizeState {
     /// There was none.
     #[default]
     Never,
-    /// It succeeded.
+    /// The operation succeeded.
     Succeeded,
-    /// It is in progress.
+    /// The operation is in progress.
     InProgress,
-    /// It failed.
+    /// The operation failed.
     Failed,
-    /// It failed, and the host has exited the failure state.
+    /// The operation failed, and the host has exited the failure state.
     Left,
 }
 

@@ -95,8 +95,8 @@ fn ready(queue: &SubmissionQueue) -> u32 {
     }
 }
 
-/// Deducts from this turn, which has at most `most` entries, what a train took beyond an earlier turn. Returns the
-/// number deducted.
+/// Deducts from a turn of at most `most` entries the entries that a train took in excess of an earlier turn.
+/// Returns the number deducted.
 fn pay(queue: &SubmissionQueue, most: u32) -> u32 {
     let owed = queue.owed.get();
     let paid = owed.min(most);

@@ -45,7 +45,7 @@ pub struct Queues {
     io_queues_max: u16,
     /// Chooses the queue to fetch from.
     pub arbiter: Arbiter,
-    /// Their shadow doorbells.
+    /// Shadow doorbells of the queues.
     pub shadow: Shadow,
     /// Numbers of I/O submission and completion queues granted to the host.
     pub granted: Cell<Option<(u16, u16)>>,

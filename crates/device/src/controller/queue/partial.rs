@@ -33,7 +33,7 @@ impl State {
 /// All incomplete payloads of a controller.
 pub struct Partials {
     state: RefCell<State>,
-    /// Nothing was incomplete when the timeout task last looked, so it sleeps.
+    /// Whether the timeout task sleeps, because nothing was incomplete when it last looked.
     rests: Cell<bool>,
     begun: Notify,
 }
@@ -106,7 +106,7 @@ impl Partials {
 /// The command that began a stream. Its command set takes the payload when it is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamHead {
-    /// Its command set.
+    /// Command set of the payload's command.
     pub set: CommandSet,
     /// The command.
     pub sqe: Sqe,

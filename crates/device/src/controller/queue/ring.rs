@@ -6,10 +6,10 @@ use byteway_wire::nvme::{AsyncEvent, Cqe, QueuePriority, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What happens to the commands of a queue.
+/// State of a queue that its commands check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueFate {
-    /// They are executed.
+    /// Commands are executed.
     Live,
     /// The queue is being deleted: they are aborted.
     Deleting,
@@ -22,7 +22,7 @@ pub enum QueueFate {
 pub enum Fetching {
     /// Any.
     Free,
-    /// One task holds it and takes the entries in order.
+    /// One task holds the queue and takes the entries in order.
     Held,
     /// None: where the next command begins is unknown. The host must delete the queue.
     Broken,
@@ -43,7 +43,7 @@ pub struct CompletionQueue {
     reserved: Cell<u32>,
     /// Number of submission queues that complete here.
     pub users: Cell<u32>,
-    /// Its shadow doorbell.
+    /// Shadow doorbell.
     pub mirror: Mirror,
 }
 
@@ -145,19 +145,19 @@ pub struct SubmissionQueue {
     pub completion_queue: Rc<CompletionQueue>,
     /// Priority class under weighted round robin.
     pub class: QueuePriority,
-    /// What happens to its commands.
+    /// Fate of the queue's commands.
     pub fate: Cell<QueueFate>,
-    /// Its shadow doorbell.
+    /// Shadow doorbell.
     pub mirror: Mirror,
     /// Transfer methods that the host has enabled.
     pub methods: Cell<Methods>,
-    /// Which fetch tasks may read from it.
+    /// Which fetch tasks may read from the queue.
     pub fetching: Cell<Fetching>,
     /// Entries that its parked train still lacks.
     pub missing: Cell<u32>,
     /// Entries that trains took beyond the queue's turns of arbitration.
     pub owed: Cell<u32>,
-    /// Its commands are executed for another drive.
+    /// Whether the queue's commands are executed for another drive.
     pub is_lent: Cell<bool>,
     /// Completion slots that commands have lent, and need back before further entries are taken.
     pub lent: Cell<u32>,
@@ -416,7 +416,7 @@ impl Permit {
         (run, entry, queue)
     }
 
-    /// Gives back the slots reserved for a result.
+    /// Releases the slots reserved for a result.
     fn unreserve_behind(&self, queue: &CompletionQueue) {
         debug_assert!(queue.reserved.get() >= self.behind.get());
         queue.reserved.set(queue.reserved.get() - self.behind.take());
@@ -483,7 +483,7 @@ impl Drop for Permit {
 /// An invalid doorbell write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoorbellError {
-    /// There is no such queue.
+    /// No such queue.
     Register,
     /// The value is not possible for the queue.
     Value,

@@ -21,7 +21,7 @@ pub struct Train {
 }
 
 impl Train {
-    /// The queue that it came from.
+    /// The queue that the command came from.
     pub fn queue(&self) -> &Rc<SubmissionQueue> {
         self.permit.queue()
     }

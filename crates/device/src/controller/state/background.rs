@@ -19,7 +19,7 @@ pub struct Background {
 }
 
 impl Background {
-    /// Nothing is in progress.
+    /// State without an operation in progress.
     pub fn new(clock: &Clock) -> Self {
         Background {
             operations: Operations::new(clock),

@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 /// An Asynchronous Event Request that waits for an event.
 pub struct ParkedRequest {
-    /// The submission queue that it came from.
+    /// Submission queue of the request.
     pub queue: Rc<SubmissionQueue>,
-    /// Its command identifier.
+    /// Command identifier.
     pub cid: u16,
     /// The host has aborted it.
     pub is_aborted: bool,

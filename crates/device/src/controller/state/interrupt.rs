@@ -49,8 +49,8 @@ impl Interrupts {
         }
     }
 
-    /// Sets threshold and time. Waiting completions are announced at once: deadlines are kept in order, so an earlier
-    /// new one would have to wait for an old one.
+    /// Sets threshold and time. Waiting completions are announced at once: deadlines are kept in order, so an
+    /// earlier new deadline would have to wait for an old one.
     pub fn set_coalescing(&self, coalescing: InterruptCoalescing, mask: u32) {
         self.coalescing.set(coalescing);
         self.deadlines.clear();
@@ -67,7 +67,7 @@ impl Interrupts {
         self.coalescing.get()
     }
 
-    /// Enables or disables coalescing for a vector. `false`: there is no such vector.
+    /// Enables or disables coalescing for a vector. Returns false if the vector does not exist.
     pub fn set_uncoalesced(&self, vector: u16, uncoalesced: bool) -> bool {
         match self.vectors.borrow_mut().get_mut(vector as usize) {
             Some(vector) => {
@@ -78,7 +78,7 @@ impl Interrupts {
         }
     }
 
-    /// Whether coalescing is disabled for a vector; `None`: there is no such vector.
+    /// Whether coalescing is disabled for a vector; `None` if the vector does not exist.
     pub fn uncoalesced(&self, vector: u16) -> Option<bool> {
         self.vectors.borrow().get(vector as usize).map(|vector| vector.uncoalesced)
     }

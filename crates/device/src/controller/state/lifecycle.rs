@@ -7,7 +7,7 @@ use std::cell::Cell;
 pub struct FunctionResets {
     asked: Cell<u64>,
     done: Cell<u64>,
-    /// One is done.
+    /// Notified when a reset has completed.
     ended: Notify,
 }
 

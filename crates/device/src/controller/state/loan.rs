@@ -64,8 +64,10 @@ impl Loan {
         self.executing.borrow().iter().for_each(|task| self.clock.wake(*task));
     }
 
-    /// Whether commands may continue. [`Status::COMMAND_INTERRUPTED`] tells the host to submit them to the borrower
-    /// itself.
+    /// Checks whether commands may continue.
+    ///
+    /// # Errors
+    /// [`Status::COMMAND_INTERRUPTED`] asks the host to submit them to the borrower itself.
     pub fn check(&self) -> Result<(), Status> {
         match self.standing.get() {
             Standing::Holds => Ok(()),
@@ -73,8 +75,8 @@ impl Loan {
         }
     }
 
-    /// Runs `execution`; `None`: the loan was revoked before it ended. The caller then drops it at once, with
-    /// everything that it holds of the borrower.
+    /// Runs `execution`; `None` if the loan was revoked before it ended. The caller must then drop it
+    /// immediately, with everything that it holds of the borrower.
     pub async fn unless_revoked<T>(&self, mut execution: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         let task = self.clock.current();
         self.executing.borrow_mut().push(task);

@@ -22,14 +22,14 @@ pub enum Operation {
     Delete(u32),
     /// Attaches or detaches a namespace.
     Attach {
-        /// Its identifier.
+        /// Namespace identifier.
         nsid: u32,
         /// Attach; otherwise detach.
         attach: bool,
     },
     /// Formats a namespace, or all attached ones.
     Format {
-        /// Its identifier.
+        /// Namespace identifier.
         nsid: u32,
         /// New block size.
         block: BlockSize,
@@ -38,7 +38,7 @@ pub enum Operation {
     },
     /// Sets the write protection of a namespace, or of all attached ones.
     Protect {
-        /// Its identifier.
+        /// Namespace identifier.
         nsid: u32,
         /// New write protection state.
         state: WriteProtection,

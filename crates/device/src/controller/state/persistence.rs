@@ -25,7 +25,7 @@ pub struct Persistence {
 }
 
 impl Persistence {
-    /// Before the record was read.
+    /// State before the record is read.
     pub fn new(clock: &Clock) -> Self {
         Persistence {
             before: Cell::default(),

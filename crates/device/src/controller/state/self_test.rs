@@ -125,7 +125,7 @@ impl SelfTest {
         self.turn.get() == turn && self.test.get().is_some()
     }
 
-    /// As [`SelfTest::goes_on`]; also sets the per cent done.
+    /// Like [`SelfTest::goes_on`]; also sets the per cent done.
     pub(crate) fn has_done(&self, turn: u64, percent: u8) -> bool {
         let goes_on = self.goes_on(turn);
         if goes_on {

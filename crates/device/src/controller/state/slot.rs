@@ -18,7 +18,7 @@ pub const ABORTS_MAX: u32 = 4;
 
 /// A command that was fetched.
 pub struct Command {
-    /// Its entry.
+    /// Submission queue entry.
     pub sqe: Sqe,
     /// The permit to complete it.
     pub permit: Permit,
@@ -68,7 +68,7 @@ pub struct Slot {
     clock: Clock,
     waiting: Cell<Option<TaskId>>,
     inbox: RefCell<Option<Command>>,
-    /// Payload that came in the queue, filled before the command is handed over. Reused.
+    /// Payload from the submission queue, filled before the command is dispatched. Reused.
     pub carried: RefCell<Vec<u8>>,
     running: Cell<Option<Running>>,
     /// Whether the current command can be aborted.
@@ -141,7 +141,7 @@ impl Slot {
         self.ended.notify_all();
     }
 
-    /// Which command of this slot is `cid` of queue `sqid`, if any.
+    /// The command of this slot that is `cid` of queue `sqid`, if any.
     pub fn runs(&self, sqid: u16, cid: u16) -> Option<Member> {
         let running = self.running.get().filter(|running| running.sqid == sqid)?;
         match running {

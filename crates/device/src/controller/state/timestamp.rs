@@ -9,7 +9,7 @@ use std::cell::Cell;
 pub struct Clockwork {
     /// The time that was set, in ms, and the clock's time at that moment.
     set: Cell<Option<(u64, Time)>>,
-    /// It was restored after power-off, while which it stood still.
+    /// Whether it was restored after a power-off, during which it stood still.
     has_stopped: Cell<bool>,
     /// The last reset.
     reset: Cell<Time>,

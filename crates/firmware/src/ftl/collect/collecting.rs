@@ -4,9 +4,9 @@ use byteway_flash::BlockId;
 
 /// State of the collectors.
 pub(in crate::ftl) struct Collecting {
-    /// By die: stripes that the collector has filled and that are not safe yet.
+    /// Stripes that the collector has filled and that are not durable yet, by die.
     pub(in crate::ftl) moving: Vec<Vec<(BlockId, u32)>>,
-    /// By die: work other than garbage collection for space.
+    /// Work of collectors other than gaining space, by die.
     pub(in crate::ftl) upkeep: Vec<DieUpkeep>,
     /// Every collector has been notified at least once.
     pub(in crate::ftl) roused: bool,
@@ -39,11 +39,11 @@ pub(in crate::ftl) enum Cause {
     Window,
     /// A program of it failed.
     Retire,
-    /// It was read too often, or its data are old.
+    /// The superblock was read too often, or its data is old.
     Refresh,
-    /// It has fewer program/erase cycles than others.
+    /// The superblock has fewer program/erase cycles than others.
     Level,
-    /// It belongs to the cache.
+    /// The superblock belongs to the one-bit cache.
     Fold,
 }
 
@@ -59,7 +59,7 @@ pub(in crate::ftl) struct DieUpkeep {
     /// The wear was evaluated since the last erase; `coldest` is the superblock to move, if any.
     pub(super) looked: bool,
     pub(super) coldest: Option<BlockId>,
-    /// A victim that was already begun, which comes before everything else.
+    /// A victim whose collection has begun. It precedes everything else.
     pub(super) begun: Option<(BlockId, Cause)>,
 }
 

@@ -8,7 +8,7 @@
 //! It never stalls while there is work, and never runs in circles. The host leaves it one free superblock. A
 //! victim has at least a wordline of stale units, so its valid units and the carry (less than a stripe) fill
 //! no more stripes than one superblock has; programming the first of these frees the previous victim. If the
-//! carry must be padded because there is no other victim, a stripe is gained all the same. If there is no
+//! carry must be padded because there is no other victim, a stripe is gained nevertheless. If there is no
 //! victim at all, the die is full: by the check in `Ftl::new` some other die is not.
 //!
 //! Emptying for a reason other than space (`upkeep`) may free nothing, or only at its end:
@@ -74,9 +74,9 @@ use std::rc::Rc;
 #[derive(Clone, Copy)]
 struct Moved {
     lpa: u64,
-    /// Its version, which a move does not change.
+    /// Version of the unit, which a move does not change.
     sequence: u64,
-    /// Its location according to the map.
+    /// Location of the unit according to the map.
     from: Entry,
     ppa: Ppa,
     victim: BlockId,
@@ -135,7 +135,8 @@ struct Collector {
     /// Scratch for scanning: the spare areas of the next stripes, and the map entries of their units.
     spares: Vec<Spare>,
     entries: Vec<Entry>,
-    /// Of this round: units being read, units being programmed, and the division of the latter into stripes.
+    /// State of this round: units being read, units being programmed, and the division of the latter into
+    /// stripes.
     reading: Vec<Moved>,
     flying: Vec<Moved>,
     programs: Vec<Program>,
@@ -618,8 +619,8 @@ impl Collector {
         state.collecting.moving[self.die as usize].drain(..safe);
     }
 
-    /// After failed programs, reads the units again that these, and earlier stripes of their wordlines,
-    /// should have held.
+    /// After failed programs, reads again the units of these stripes, and of earlier stripes of their
+    /// wordlines.
     #[cold]
     fn sort_out(&mut self) {
         let inner = &*self.inner;

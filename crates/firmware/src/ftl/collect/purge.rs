@@ -18,7 +18,7 @@ use crate::ftl::inner::Inner;
 use byteway_clock::Notify;
 use byteway_flash::{BlockId, Priority};
 
-/// Rounds, each of which dooms what is stale at its start.
+/// Number of rounds, each of which dooms the superblocks with stale data at its start.
 const ROUNDS: u32 = 2;
 
 impl Ftl {

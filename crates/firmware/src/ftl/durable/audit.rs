@@ -39,7 +39,7 @@ pub struct Audit {
 /// A defect of the map. Units are numbered over the array, logical units from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Disagreement {
-    /// A translation page is not where the root says.
+    /// A translation page is not at the address in the root.
     #[error(
         "translation page {page} is not in unit {unit}, where the root says, nor anywhere else: the location of \
          logical units {first} to {last} is unknown; restore the directory from a copy"
@@ -47,7 +47,7 @@ pub enum Disagreement {
     PageGone {
         /// Number of the page.
         page: u32,
-        /// Its address according to the root.
+        /// Address according to the root.
         unit: u64,
         /// First logical unit that it covers.
         first: u64,
@@ -62,7 +62,7 @@ pub enum Disagreement {
     PageOlder {
         /// Number of the page.
         page: u32,
-        /// Its address according to the root.
+        /// Address according to the root.
         unit: u64,
         /// Address of the older version.
         older: u64,
@@ -76,10 +76,10 @@ pub enum Disagreement {
     PageDamaged {
         /// Number of the page.
         page: u32,
-        /// Its address.
+        /// Address.
         unit: u64,
     },
-    /// The version that a translation page refers to is gone, and none has replaced it.
+    /// The version that a translation page refers to does not exist, and no newer one has replaced it.
     #[error(
         "logical unit {lpa}: its translation page says unit {unit}, which {holds}, and no newer version exists; it reads \
          as zeroes: write it again, from a copy"
@@ -87,9 +87,9 @@ pub enum Disagreement {
     Lost {
         /// The logical unit.
         lpa: u64,
-        /// Its address according to the translation page.
+        /// Address according to the translation page.
         unit: u64,
-        /// What that unit holds.
+        /// Content of that unit.
         holds: UnitContent,
     },
     /// The map leads to another unit's data.
@@ -97,9 +97,9 @@ pub enum Disagreement {
     Place {
         /// The logical unit.
         lpa: u64,
-        /// Its address according to the map.
+        /// Address according to the map.
         unit: u64,
-        /// What that unit holds.
+        /// Content of that unit.
         holds: UnitContent,
     },
     /// The map leads to an older version than exists.
@@ -110,7 +110,7 @@ pub enum Disagreement {
     Older {
         /// The logical unit.
         lpa: u64,
-        /// Its address according to the map.
+        /// Address according to the map.
         unit: u64,
         /// Address of a later version.
         newer: u64,
@@ -120,7 +120,7 @@ pub enum Disagreement {
 /// Content of a unit of the array, according to its spare area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitContent {
-    /// Nothing readable.
+    /// The unit is not readable.
     Nothing,
     /// A version of this logical unit.
     Unit(u64),
@@ -236,7 +236,7 @@ fn range(trim: &Trim) -> Range<u64> {
     trim.first..trim.first.saturating_add(trim.count)
 }
 
-/// Whether a deallocation came after the root and covers some of these units.
+/// Whether a deallocation after the root covers some of these units.
 fn is_since(root: &Root, trim: &Trim, units: &Range<u64>) -> bool {
     let Range { start, end } = range(trim);
     trim.sequence >= root.settled && start < units.end && end > units.start

@@ -51,10 +51,10 @@ pub enum MediumError {
 }
 
 impl Ftl {
-    /// A new medium in the base state that `config` asks for.
+    /// A new medium in the base state of `config`.
     ///
     /// # Errors
-    /// As [`Ftl::new`].
+    /// Same as [`Ftl::new`].
     pub fn medium(geometry: Geometry, config: &FtlConfig) -> Result<Medium, FtlError> {
         geometry.validate()?;
         validate(&geometry, config)?;

@@ -25,14 +25,14 @@ use std::cell::{Cell, RefCell};
 
 /// State left by the last power cut, and to be saved at the next one.
 pub(in crate::ftl) struct Power {
-    /// It was built in the steady state, and has not been written to.
+    /// Whether the drive was built in the steady state and has not been written to.
     pub(in crate::ftl) is_untouched: Cell<bool>,
     /// Recovery is complete.
     pub(in crate::ftl) is_ready: Cell<bool>,
     pub(in crate::ftl) readied: Notify,
     /// The save of the capacitors, until it is back in the buffer.
     pub(in crate::ftl) saved: RefCell<Option<Dump>>,
-    /// Units that callers held in DRAM, handed over at a power cut.
+    /// Units that callers held in DRAM, taken over at a power cut.
     pub(in crate::ftl) late: RefCell<Vec<(u64, Content)>>,
 }
 

@@ -59,7 +59,7 @@ struct Winner {
     lpa: u64,
     sequence: u64,
     entry: Entry,
-    /// Its entry according to its translation page.
+    /// Map entry according to the translation page.
     written: Entry,
 }
 
@@ -68,7 +68,7 @@ struct Recovery<'a> {
     root: Root,
     ticket: Ticket,
     reads: u32,
-    /// By superblock.
+    /// Recovered state by superblock.
     found: Vec<RecoveredBlock>,
     /// Superblocks with erases or programs since the root: locations in them according to a page may be
     /// outdated.
@@ -275,7 +275,7 @@ impl<'a> Recovery<'a> {
         self.await_reads().await;
     }
 
-    /// Of two copies the later version counts; of equal versions the one moved last.
+    /// Notes a copy of a unit. The later version wins; of equal versions the one moved last.
     fn note(&mut self, lpa: u64, copy: Copy) {
         let rank = |copy: &Copy| (copy.sequence, copy.number);
         let best = self.copies.entry(lpa).or_insert(copy);

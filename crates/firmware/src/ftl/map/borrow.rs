@@ -283,7 +283,7 @@ impl Inner {
     }
 
     /// Reads a dirty page back from a peer's DRAM, before it is captured for flash. False if it is no longer
-    /// there, or no longer needs writing.
+    /// present, or no longer needs writing.
     pub(in crate::ftl) async fn read_back(&self, page: u32) -> bool {
         if !self.is_borrowed(page) {
             return true;
@@ -403,7 +403,7 @@ impl Inner {
         }
     }
 
-    /// Pays for the commits up to now, after the work that changed the entries.
+    /// Charges the commits up to now, after the work that changed the entries.
     pub(in crate::ftl) async fn pay_for_commits(&self) {
         loop {
             let unpaid = match &mut self.state.borrow_mut().map.segments {

@@ -46,9 +46,9 @@ use std::rc::Rc;
 /// Kind of access to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) enum Access {
-    /// Its entries are read. For a void page the directory suffices.
+    /// Entries of the page are read. For a void page the directory suffices.
     Read,
-    /// Its entries will change.
+    /// Entries of the page will change.
     Change,
 }
 
@@ -58,7 +58,8 @@ enum Look {
     Here,
     /// Being loaded: the frame, and the load's number.
     Coming(u32, u64),
-    /// To be loaded into this frame: from flash, from the write buffer, or, for a void page, without a read.
+    /// The page must be loaded into this frame: from flash, from the write buffer, or, for a void page,
+    /// without a read.
     Load(u32, UnitLocation),
     /// No frame is available.
     Full,
@@ -69,13 +70,13 @@ struct Load<'a> {
     inner: &'a Inner,
     cache: &'a Cache,
     frame: u32,
-    /// Its number among the loads of the frame.
+    /// Number of this load among the loads of the frame.
     load: Option<u64>,
     is_done: bool,
 }
 
 impl Load<'_> {
-    /// Completes the load. False if the frame is gone, together with the peer that lent it.
+    /// Completes the load. Returns false if the frame was lost, together with the peer that lent it.
     fn end(mut self, route: Route) -> bool {
         self.is_done = true;
         let mut state = self.inner.state.borrow_mut();
@@ -128,7 +129,7 @@ impl Ftl {
         }
     }
 
-    /// As [`pages`](Inner::pages), for the pages of which a deallocation leaves some units mapped.
+    /// Like [`pages`](Inner::pages), for the pages of which a deallocation leaves some units mapped.
     pub(in crate::ftl) async fn pages_in_part(&self, span: SpanId, spans: &Spans, first: u64, end: u64) {
         let user = self.0.config.user_units;
         let space = self.0.space;
@@ -481,7 +482,7 @@ impl State {
         }
     }
 
-    /// Allows the updater `units` more pages, as many as host units were programmed. Returns whether any page
+    /// Allows the updater `units` more pages, the number of programmed host units. Returns whether any page
     /// is away.
     pub(in crate::ftl) fn allow_updates(&mut self, units: u64) -> bool {
         self.map.updates = (self.map.updates + units).min(UPDATES_MOST);

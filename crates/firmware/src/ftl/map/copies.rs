@@ -10,10 +10,10 @@ use std::rc::Rc;
 /// Lent memory: places for one translation page each, numbered from 0.
 pub trait LentMemory {
     /// Sends a page to a place, without waiting for its arrival. A [`LentMemory::load`] that begins later
-    /// finds it. False if the memory is gone.
+    /// reads it. Returns false if the memory is lost.
     fn store(&self, place: u32, page: &[u8; UNIT_BYTES]) -> bool;
 
-    /// Fetches the page in a place. False if the memory is gone.
+    /// Fetches the page in a place. Returns false if the memory is lost.
     fn load<'a>(
         &'a self,
         place: u32,

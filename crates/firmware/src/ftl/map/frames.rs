@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 struct Frame {
     page: u32,
-    /// The borrowed segment that it lies in; None for own DRAM.
+    /// The borrowed segment that contains the frame; `None` for own DRAM.
     segment: Option<u32>,
     /// Loads so far: the number by which a waiting task identifies its load.
     loads: u64,
@@ -45,7 +45,7 @@ pub(in crate::ftl) struct Frames {
     free_borrowed: Vec<u32>,
     /// Frame numbers that are free for reuse.
     unused: Vec<u32>,
-    /// Own frames that are leaving with a page, the next to go last. Some may be gone already.
+    /// Own frames that are leaving with a page, in reverse order of eviction. Some may no longer exist.
     leaving: Vec<u32>,
     /// From a page to its frame, loading or loaded. Never iterated, since its order is unspecified.
     index: FxHashMap<u32, u32>,

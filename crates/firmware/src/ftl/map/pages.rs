@@ -52,7 +52,7 @@ pub(in crate::ftl) struct Pages {
     held: Bits,
     void: Bits,
     away: u64,
-    /// Where the search for a page that is away continues.
+    /// Position at which the search for a page that is away continues.
     hand: u32,
 }
 

@@ -27,7 +27,7 @@ pub enum Record {
     Moved {
         /// The unit; less than 2^40.
         unit: u64,
-        /// Its new entry, in the encoding of a translation page; less than 2^55.
+        /// New map entry, in the encoding of a translation page; less than 2^55.
         entry: u64,
     },
     /// Units were deallocated.

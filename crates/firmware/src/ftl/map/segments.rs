@@ -1,4 +1,4 @@
-//! Segments of peers' DRAM that hold part of the cached map: lenders, logs, and commits not yet paid for.
+//! Segments of peers' DRAM that hold part of the cached map: lenders, logs, and commits not yet charged.
 //!
 //! A segment has frames of the cache and, in the borrower's own DRAM, a [log page](super::redo), which gets a
 //! record for each change of an entry in those frames. Capturing a page for flash makes its earlier records
@@ -101,7 +101,7 @@ pub struct BorrowFigures {
     pub pages_read_back: u64,
     /// Records committed or waiting to be.
     pub commits: u64,
-    /// Of those, records that waited because the log was full.
+    /// Records that waited because the log was full.
     pub commits_late: u64,
     /// Flushes of a segment with a full log.
     pub flushes: u64,
@@ -131,7 +131,7 @@ pub(super) struct Segment {
     pub(super) is_leaving: bool,
 }
 
-/// Commits not yet paid for.
+/// Commits not yet charged.
 pub(super) struct Unpaid {
     pub(super) route: Route,
     pub(super) lender: Lender,
@@ -217,8 +217,8 @@ impl Segments {
         (self.by_number.len() as u64, held as u64)
     }
 
-    /// Allows `units` more pages to be flushed, as many as host units were programmed. Returns whether any
-    /// log is full.
+    /// Allows `units` more pages to be flushed, the number of programmed host units. Returns whether any log
+    /// is full.
     pub(super) fn allow_flushes(&mut self, units: u64) -> bool {
         self.turns = (self.turns + units).min(TURNS_MOST);
         !self.full.is_empty()

@@ -10,7 +10,7 @@
 //!   for a *fold*, which moves the valid data of the cache's oldest superblock to the collector's; the check
 //!   for it takes place before the last victim is erased, so the superblock that this erase frees goes to the
 //!   host. Another fold follows at once while a superblock is free and the collector is not short;
-//! - the host *fills* the cache's superblock anew.
+//! - the host *fills* the cache's superblock again.
 //!
 //! Meanwhile the host overwrites: each of its units with equal probability, and each translation page
 //! likewise, at the mean rate at which the die is written.
@@ -68,7 +68,7 @@ impl Part {
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
     valid: Part,
-    /// How often all units of each kind had been overwritten by then.
+    /// Number of times that all units of each kind had been overwritten by then.
     at: [f64; 2],
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Course {
     /// The cache's superblocks, oldest first.
     cache: VecDeque<Written>,
     doing: DieActivity,
-    /// How often all units of each kind have been overwritten, and the remaining fraction.
+    /// Number of times that all units of each kind have been overwritten, and the remaining fraction.
     overwritten: [f64; 2],
     left: [f64; 2],
     /// Exponentially weighted sums: host data written, data programmed, and time.

@@ -250,8 +250,8 @@ impl Steady {
         Ppa(u64::from(block) * u64::from(self.block_units) + u64::from(position))
     }
 
-    /// The reverse, for consecutive positions of a superblock from `first` on; [`NO_LPA`] where no valid unit
-    /// lies.
+    /// The inverse, for consecutive positions of a superblock from `first` on; [`NO_LPA`] for positions
+    /// without a valid unit.
     pub(in crate::ftl) fn units(&self, first: Ppa, units: &mut [u64]) {
         let block_units = u64::from(self.block_units);
         let (block, first) = ((first.0 / block_units) as u32, (first.0 % block_units) as u32);

@@ -9,7 +9,7 @@ const TABLE_UNITS_MAX: u64 = 1 << 15;
 pub(super) enum Positions {
     /// Image of each position, and the reverse.
     Table { images: Box<[u16]>, positions: Box<[u16]> },
-    /// For superblocks so large that building a table would take too long.
+    /// Computed on demand, for superblocks so large that building a table would take too long.
     Computed(Permutation),
 }
 
@@ -62,7 +62,7 @@ pub(super) enum Spread<'a> {
     /// Evenly over a range: behind the emptied part of a victim, in the cache, in open superblocks, and where
     /// all units are valid.
     Evenly { first: u32, span: u32 },
-    /// By a shared permutation between two rotations of the superblock's own.
+    /// A shared permutation between two rotations of the superblock's own.
     Scattered { positions: &'a Positions, turns: [u32; 2] },
 }
 

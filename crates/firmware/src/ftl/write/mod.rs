@@ -168,12 +168,12 @@ impl Ftl {
         self.edit(context, spans, unit, |bytes, _| change(bytes), durable).await
     }
 
-    /// As [`Ftl::modify`], but `edit` may also change which parts of the unit are unreadable
+    /// Like [`Ftl::modify`], but `edit` may also change which parts of the unit are unreadable
     /// ([`Content::edited`]). The unit's absorbed parts ([`Ftl::write_part`]) are included in what is read,
     /// and so in what is written.
     ///
     /// # Errors
-    /// As [`Ftl::modify`].
+    /// Same as [`Ftl::modify`].
     pub async fn edit(
         &self,
         context: impl Into<WorkContext>,
@@ -185,7 +185,7 @@ impl Ftl {
         self.edit_bytes(context.into(), spans, unit, UNIT_BYTES, edit, durable).await
     }
 
-    /// As [`Ftl::edit`], for a host write of `bytes` bytes.
+    /// Like [`Ftl::edit`], for a host write of `bytes` bytes.
     pub(in crate::ftl) async fn edit_bytes(
         &self,
         context: WorkContext,
@@ -299,7 +299,7 @@ impl Ftl {
         self.admit_bytes(context, spans, count, look_ups, count * UNIT_BYTES as u64).await;
     }
 
-    /// As [`admit`](Ftl::admit), with `bytes` bytes to transfer.
+    /// Like [`admit`](Ftl::admit), with `bytes` bytes to transfer.
     async fn admit_bytes(&self, context: WorkContext, spans: &Spans, count: u64, look_ups: u64, bytes: u64) {
         let (inner, WorkContext { span, route }) = (&*self.0, context);
         let entered = inner.placement.enter(&inner.clock, context, spans).await;
@@ -386,7 +386,7 @@ impl Inner {
     /// Waits until everything buffered now is on flash.
     ///
     /// # Errors
-    /// As [`Inner::settle_all`].
+    /// Same as [`Inner::settle_all`].
     pub(in crate::ftl) async fn settle_units(&self) -> Result<(), MediaError> {
         let target = {
             let mut state = self.state.borrow_mut();
@@ -402,7 +402,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Map changes that are paid for at once; changes of a tree of extents are paid later.
+    /// Map changes that are charged immediately; changes of a tree of extents are charged later.
     #[inline]
     pub(in crate::ftl) fn changes_at_once(&self, count: u64) -> u64 {
         if self.config.extents.is_some() { 0 } else { count }

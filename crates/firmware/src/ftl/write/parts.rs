@@ -131,7 +131,7 @@ pub(in crate::ftl) struct Parts {
     most: usize,
     keep: Keep,
     units: BTreeMap<u64, Part>,
-    /// By sequence number: units that no merger has claimed, and units being merged.
+    /// Units that no merger has claimed, and units being merged, by sequence number.
     waiting: BTreeMap<u64, u64>,
     claimed: BTreeMap<u64, u64>,
     /// Completely present units, with their sequence numbers; some may be gone. They are merged without a

@@ -16,9 +16,9 @@ pub(in crate::ftl) struct Superseded {
     /// The medium can discard contents.
     is_kept: bool,
     turn: Cell<usize>,
-    /// By turn: reads, writes, flushes and the like that started in it and have not ended.
+    /// Operations (reads, writes, flushes and the like) in flight, by the turn in which they started.
     in_flight: [Cell<u32>; 2],
-    /// By the turn in which they were superseded.
+    /// Superseded units by the turn in which they were superseded.
     units: [RefCell<Vec<Outdated>>; 2],
 }
 

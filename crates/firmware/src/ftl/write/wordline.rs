@@ -17,7 +17,7 @@ pub(in crate::ftl) struct Held {
     pub(in crate::ftl) stripe: u32,
     /// Number of the stripe, in order of allocation.
     pub(in crate::ftl) number: u64,
-    /// The slots of its units, in the order of the stripe.
+    /// Buffer slots of the stripe's units, in their order in the stripe.
     pub(in crate::ftl) slots: Vec<u32>,
 }
 
@@ -25,12 +25,12 @@ pub(in crate::ftl) struct Held {
 pub(in crate::ftl) struct Wordlines {
     stripes: u32,
     pages: u32,
-    /// Maximum wordlines begun at once: the slots of all their units are occupied until they end.
+    /// Maximum number of wordlines in progress: the slots of all their units are occupied until they end.
     most: u32,
     /// Dies with a wordline of which some stripes are allocated and some are not.
     begun: DieSet,
     count: u32,
-    /// For those, the lowest sequence number of a unit in it.
+    /// For each of these, the lowest sequence number of a unit in it.
     since: Vec<u64>,
     held: Vec<Vec<Held>>,
     /// Scratch for stripes that are taken out.
@@ -179,7 +179,8 @@ impl Wordlines {
         self.count > 0 && self.begun.contains(die)
     }
 
-    /// Abandons the begun wordline of a die, whose superblock has failed. What was programmed in it is lost.
+    /// Abandons the wordline in progress of a die, whose superblock has failed. Its programmed units are
+    /// lost.
     pub(in crate::ftl) fn abandon(&mut self, die: u32) {
         if self.is_begun(die) {
             self.begun.set(die, false);

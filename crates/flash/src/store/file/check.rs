@@ -27,7 +27,7 @@ pub struct Check {
     pub blocks: u32,
     /// Units verified.
     pub units: u64,
-    /// Of these, units whose bytes are in the file; all were read.
+    /// Units among these whose bytes are in the file; all were read.
     pub units_with_bytes: u64,
     /// The first [`Check::FINDINGS_MAX`] findings.
     pub findings: Vec<Finding>,
@@ -58,12 +58,12 @@ pub enum Finding {
     Record {
         /// Address of the unit in the array.
         unit: u64,
-        /// Its superblock.
+        /// Superblock.
         block: u32,
-        /// Its stripe.
+        /// Stripe.
         stripe: u32,
     },
-    /// The contents are not what was written.
+    /// The contents differ from what was written.
     #[error(
         "unit {unit} (superblock {block}, stripe {stripe}): its bytes are not those that were written for logical \
          unit {lpa}; it reads as an error if it is still in use: write that unit again, from a copy"
@@ -71,11 +71,11 @@ pub enum Finding {
     Content {
         /// Address of the unit in the array.
         unit: u64,
-        /// Its superblock.
+        /// Superblock.
         block: u32,
-        /// Its stripe.
+        /// Stripe.
         stripe: u32,
-        /// Its logical unit.
+        /// Logical unit.
         lpa: u64,
     },
     /// The logical unit is out of range.

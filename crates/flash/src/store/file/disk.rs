@@ -99,7 +99,7 @@ pub(super) enum Runner {
 }
 
 impl Runner {
-    /// Runs a job, at once or later. The text of an error is for people.
+    /// Runs a job, now or later. The text of an error is human-readable.
     pub(super) fn run(&mut self, job: Job) -> io::Result<Ran> {
         match self {
             Runner::Here(disk) => match disk.run(&job) {

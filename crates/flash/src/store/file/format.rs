@@ -52,9 +52,9 @@ pub enum FormatError {
     Other {
         /// Name of the parameter.
         name: String,
-        /// Its value in the directory.
+        /// Value in the directory.
         found: String,
-        /// Its value in the request.
+        /// Value in the request.
         wanted: String,
     },
 }

@@ -22,13 +22,13 @@ pub(super) struct Entry {
     pub(super) base: u32,
     /// Sensings since its erase, as far as recorded.
     pub(super) reads: u32,
-    /// When its first stripe was programmed, by the medium's calendar.
+    /// Time of the first stripe's program, by the medium's calendar.
     pub(super) programmed_at_ns: u64,
     /// An erase has started and not ended.
     pub(super) is_erasing: bool,
-    /// It is in one-bit mode.
+    /// Whether the superblock is in one-bit mode.
     pub(super) is_one_bit: bool,
-    /// It is marked as bad.
+    /// Whether the superblock is marked as bad.
     pub(super) is_bad: bool,
 }
 

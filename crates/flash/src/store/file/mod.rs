@@ -160,7 +160,7 @@ impl FileContents {
         self.record_of(ppa, generation(live)).map(|record| record.origin().number)
     }
 
-    /// Content of a unit; None if it is not what was written.
+    /// Content of a unit; `None` if it differs from what was written.
     pub(super) fn content(&self, ppa: Ppa, live: u32) -> Option<Content> {
         let record = self.record_of(ppa, generation(live))?;
         if !record.has_bytes() {
@@ -259,8 +259,8 @@ impl FileContents {
         self.note_system(SystemChange::Cut(u32::try_from(pages).unwrap_or(u32::MAX)));
     }
 
-    /// Starts an erase, which the superblock's state already shows. The old contents go at the end of the
-    /// next job.
+    /// Starts an erase, which the superblock's state already shows. The old contents are cleared at the end
+    /// of the next job.
     pub(super) fn erase(&mut self, block: u32, state: &Block) {
         self.note(block, state);
         let units = u64::from(self.geometry.units_per_block());

@@ -38,7 +38,7 @@ pub enum OpenError {
     Damaged {
         /// Name of the file.
         name: String,
-        /// What is wrong with it.
+        /// Problem with the file.
         what: &'static str,
     },
     /// A system error.
@@ -49,7 +49,7 @@ pub enum OpenError {
 /// State in which a directory was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenReport {
-    /// It was created now.
+    /// Whether the directory was created now.
     pub created: bool,
     /// The drive had been closed cleanly.
     pub clean: bool,

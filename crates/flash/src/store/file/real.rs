@@ -17,7 +17,7 @@ pub(super) const LOCK: &str = "lock";
 /// Error of opening a directory.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// Another process uses it.
+    /// Another process uses the directory.
     #[error(
         "{path} is in use by another process: a drive is served from it, or `byteway media` looks at it; end that first"
     )]

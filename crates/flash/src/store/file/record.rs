@@ -38,7 +38,7 @@ pub(super) struct Record {
     pub(super) epoch: U32,
     /// CRC-32C of the unit's bytes, if they are in the file; for a stamp, its version.
     word: U32,
-    /// When the first stripe of its superblock was programmed, by the medium's calendar.
+    /// Time of the program of the superblock's first stripe, by the medium's calendar.
     begun_at_ns: U64,
     /// Stripes programmed before it since the start of the drive.
     order: U64,
@@ -79,7 +79,7 @@ pub(super) struct Origin {
     pub(super) number: u64,
     pub(super) generation: u32,
     pub(super) epoch: u32,
-    /// When the first stripe of its superblock was programmed.
+    /// Time of the program of the superblock's first stripe.
     pub(super) begun_at_ns: u64,
     /// Stripes programmed before it in that start.
     pub(super) order: u64,

@@ -23,7 +23,7 @@ impl KvOracle {
         self.verify_pair(read.window(), key, length, offset, bytes)
     }
 
-    /// As [`KvOracle::verify_value`], in a period: [`KvRead::window`] or [`KvRead::view`].
+    /// Like [`KvOracle::verify_value`], in a period: [`KvRead::window`] or [`KvRead::view`].
     ///
     /// # Errors
     /// [`KvMismatch`] if the value is not allowed.
@@ -65,8 +65,8 @@ impl KvOracle {
         Ok(())
     }
 
-    /// Verifies that a key was found or not. `own`: by this operation, which has not ended and does not count. Call it
-    /// before the read ends.
+    /// Verifies that a key was found or not. `own` is the operation in flight that observed it; its own effect is ignored.
+    /// Call it before the read ends.
     ///
     /// # Errors
     /// [`KvMismatch`] if the answer is not allowed.
@@ -211,7 +211,8 @@ impl KvOracle {
     }
 }
 
-/// When a record was replaced for readers: when an operation ended that began after it, and has certainly taken effect.
+/// Instant at which a record was replaced for readers: the end of an operation that began after it and has
+/// certainly taken effect.
 pub(super) fn replaced_at(history: &[Record], of: &Record) -> u64 {
     let after = history.iter().filter(|other| other.is_certain && other.begin > of.end);
     after.map(|other| other.end).min().unwrap_or(NEVER)

@@ -79,7 +79,7 @@ struct Fake {
     place: Place,
     bytes: RefCell<Vec<u8>>,
     is_mapped: Cell<bool>,
-    /// Refuses all accesses after so many.
+    /// Refuses all accesses after this many.
     patience: Cell<u32>,
     /// Unmaps this range before the next access.
     unmaps: Cell<Option<usize>>,

@@ -23,7 +23,7 @@ pub const IO_QUEUES: u16 = 4;
 /// MSI-X vectors of the drive.
 pub const VECTORS: u16 = 5;
 
-/// What it offers for payloads: all that there is, so far.
+/// Transfer methods that it offers: all existing ones, so far.
 pub const OFFERED: Methods = Methods::new()
     .with_inline(true)
     .with_inline_tail(true)

@@ -109,7 +109,7 @@ impl Prover {
     }
 }
 
-/// What a future gives that waits for nothing.
+/// Result of a future that waits for nothing.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,

@@ -4,7 +4,7 @@
 use super::{Axis, Change, Fact, Finding, FindingInput, RIVALS_MAX, series, throughput_of, with};
 use crate::compare::figures::{Figures, Metric, difference, equal};
 
-/// Figures in the order of a sentence.
+/// Figures, in the order in which a sentence states them.
 const SHOWN: [Metric; 10] = [
     Metric::MeanNs,
     Metric::P99Ns,

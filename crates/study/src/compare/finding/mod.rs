@@ -81,11 +81,11 @@ pub enum Fact {
         against: String,
         /// The other keys.
         others: String,
-        /// Where its mean latency is lower.
+        /// Sizes at which its mean latency is lower.
         latency: Reach,
-        /// Where it has fewer wire bytes.
+        /// Sizes at which it has fewer wire bytes.
         wire: Reach,
-        /// Where it has fewer payload bytes, as a performance counter counts them.
+        /// Sizes at which it has fewer payload bytes, as a performance counter counts them.
         payload: Reach,
     },
     /// Sources of a fine-grained method's gain over whole pages.
@@ -96,7 +96,7 @@ pub enum Fact {
         others: String,
         /// Mean latency by PRP, in nanoseconds.
         prp_ns: f64,
-        /// By SGL: exact length, with DMA setup.
+        /// Latency of SGL: exact length, with DMA setup.
         sgl_ns: f64,
         /// Inline: without DMA.
         inline_ns: f64,
@@ -139,7 +139,7 @@ pub enum Fact {
     },
     /// Further findings of a kind that were omitted.
     Omitted {
-        /// Their number.
+        /// Number of findings.
         count: usize,
     },
 }
@@ -207,7 +207,7 @@ pub struct FindingInput {
 /// Throughput on the plateau, relative to the best.
 const PLATEAU: f64 = 0.95;
 
-/// Values of a key that are compared in pairs, at most.
+/// Maximum number of values of a key that are compared pairwise.
 const RIVALS_MAX: usize = 6;
 
 /// Findings of one kind, at most.

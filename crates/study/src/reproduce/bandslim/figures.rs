@@ -1,4 +1,4 @@
-//! The figures of BandSlim, drawn anew.
+//! The figures of BandSlim, redrawn.
 
 use super::outlook::{self, BREAKDOWN, METHODS};
 use super::pages::{read_time, store, workload, workloads};

@@ -7,7 +7,7 @@
 //! | `transfer.rs` | recipes: traffic on the link of the board |
 //! | `outlook.rs` | recipes: CXL.mem on PCIe Gen5 |
 //! | `pages.rs` | recipes: flash pages, and reads |
-//! | `figures.rs` | the paper's figures, drawn anew |
+//! | `figures.rs` | the paper's figures, redrawn |
 
 mod figures;
 mod outlook;

@@ -20,7 +20,7 @@ pub(super) const RECIPES: [Recipe; 3] = [
 /// Value size of W(A).
 const FIXED: u64 = 32;
 
-/// Batch sizes of the host, in pairs.
+/// Batch sizes of the host, in key-value pairs.
 const GATHERED: [u64; 4] = [1, 4, 16, 64];
 
 /// Difference of reads in percent that counts as unaffected.
@@ -77,7 +77,7 @@ fn page_writes(points: &Points) -> Measured<Measurement> {
     Ok(Measurement { values: vec![most], ..measurement }.detail(detail))
 }
 
-/// Mean time of a read, or per pair of a scan, in nanoseconds.
+/// Mean time of a read, or per key-value pair of a scan, in nanoseconds.
 pub(super) fn read_time(points: &Points, packing: &str, job: &str) -> Measured<f64> {
     let spec = read_back(packing);
     let row = points.at(&spec)?.operation(job);
@@ -107,7 +107,7 @@ fn reads(points: &Points) -> Measured<Measurement> {
     Ok(measurement.detail(format!("{}; scans read {SCAN} pairs.", words.join("; "))))
 }
 
-/// Times of power cuts after the first PUT, at intervals that are no multiple of a PUT's time.
+/// Times of power cuts after the first PUT, at intervals that are not a multiple of a PUT's time.
 fn cuts() -> impl Iterator<Item = Delay> {
     (0..12).map(|index| Delay::from_ms(5) + Delay::from_ns(409_013) * index)
 }

@@ -24,11 +24,11 @@ pub(super) const POLICIES: [&str; 4] = ["none", "all", "selective", "backfill"];
 /// Transfer method of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueMethod {
-    /// By PRP: the baseline.
+    /// PRPs: the baseline.
     Prp,
     /// Piggybacked in the fields of commands.
     Piggyback,
-    /// By stores over CXL.mem.
+    /// Stores over CXL.mem.
     Cxl,
     /// Piggybacked below the paper's threshold for the board, 128 B.
     Papers,
@@ -36,7 +36,7 @@ pub(super) enum ValueMethod {
     AdaptiveP,
     /// Piggybacked below the paper's threshold for Gen5, 64 B: its Adaptive-P.
     AdaptiveP64,
-    /// By CXL.mem below the paper's threshold for Gen5, 64 B: its Adaptive-C.
+    /// CXL.mem below the paper's threshold for Gen5, 64 B: its Adaptive-C.
     AdaptiveC,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn fixed(board: &Board, method: ValueMethod, bytes: u64) -> Spec {
     method.of(board.kv()).pairs(puts)
 }
 
-/// W(A) by PRP, with `pairs` batched by the host in one command; 1: no batching.
+/// W(A) by PRP, with `pairs` key-value pairs batched by the host in one command; 1: no batching.
 pub(super) fn gathered(bytes: u64, pairs: u64) -> Spec {
     let puts = Pairs::new(PUTS, "w-a").key("value", format!("{bytes} B")).spared(10);
     let puts = if pairs > 1 { puts.raw("bulk_pairs", pairs) } else { puts };
@@ -149,10 +149,10 @@ pub(super) const READS: [&str; 2] = ["reads", "scans"];
 /// Key-value pairs in a scan.
 pub(super) const SCAN: u64 = 100;
 
-/// Minimum number of pairs; fewer would still be in the drive's buffers when they are read.
+/// Minimum number of key-value pairs; fewer would still be in the drive's buffers when they are read.
 const PAIRS_READ: u64 = 20_000;
 
-/// MixGraph's values in random order, then reads of single pairs and scans.
+/// MixGraph's values in random order, then reads of single key-value pairs and scans.
 pub(super) fn read_back(packing: &str) -> Spec {
     let job =
         |name: &str, workload: &str| Pairs::new(name, workload).raw("key_bytes", 4).at_least(PAIRS_READ);

@@ -33,10 +33,10 @@ pub(super) const RECIPES: [Recipe; 13] = [
 /// Sizes: several per page, and one per page.
 const PAGES: [u64; 2] = [1 << 10, 4 << 10];
 
-/// Sizes near the one where a value's commands have as many bytes as a page: one command less or more.
+/// Sizes near the one at which a value's commands have the length of a page: one command less or more.
 const CROSSING: [u64; 7] = [1024, 2048, 2443, 2499, 2500, 2556, 4096];
 
-/// The paper's threshold, and sizes near ours.
+/// The paper's threshold, and value sizes next to it.
 const THRESHOLDS: [u64; 5] = [32, 35, 36, 64, THRESHOLD];
 
 fn payload(points: &Points, spec: &Spec) -> Measured<f64> {
@@ -173,7 +173,7 @@ fn bytes_of_mixgraph(points: &Points) -> Measured<Measurement> {
     Ok(Measurement::of([change(own, prp)]).detail(format!("{own:.0} B versus {prp:.0} B per PUT.")))
 }
 
-/// Throughput of the paper's adaptive method relative to piggyback, and both in words.
+/// Throughput of the paper's adaptive method relative to piggyback, and a description of both.
 fn gain(points: &Points, workload: &str) -> Measured<(f64, String)> {
     let of = |method| Measured::Ok(points.at(&mixed(&COSMOS, method, workload))?.throughput());
     let (own, piggyback) = (of(ValueMethod::Papers)?, of(ValueMethod::Piggyback)?);

@@ -1,4 +1,4 @@
-//! The figures of ByteExpress, drawn anew.
+//! The figures of ByteExpress, redrawn.
 
 use super::points::{
     LARGE, LINKS, METHODS, OTHERS, SWEEP, TABLE, UNITS, beside, board, by_linux, kibibytes, on_link, polled,

@@ -7,7 +7,7 @@
 //! | `recipes.rs` | measurements of the claims |
 //! | `pairs.rs` | the same on a key-value drive |
 //! | `texts.rs`, `pushdown.rs` | queries, and their transfer to a drive with tables |
-//! | `figures.rs` | the paper's figures, drawn anew |
+//! | `figures.rs` | the paper's figures, redrawn |
 //! | `gain.rs` | sources of the gain, in words |
 
 mod figures;

@@ -36,7 +36,7 @@ pub(super) const LINKS: [(&str, &str); 5] = [
 /// DMA of whole pages, the board's granularity, in TOML.
 pub(super) const WHOLE_PAGES: &str = "\"4 KiB\"";
 
-/// DMA of exact lengths, in TOML.
+/// DMA granularity for transfers of exact length, in TOML.
 pub(super) const EXACT: &str = "\"1 B\"";
 
 /// DMA granularities in TOML, and their names.
@@ -88,12 +88,12 @@ const SGL_MIN: Departure = Departure::of_paper(
     "a default threshold of 32 KB for enabling SGL",
 );
 
-/// By SGL: with a controller that supports it and fetches exact lengths.
+/// Transfer by SGL: with a controller that supports it and fetches exact lengths.
 pub(super) fn by_sgl(bytes: u64) -> Spec {
     unit(board("sgl", bytes), EXACT).departs(SGL)
 }
 
-/// As the Linux driver would use such a controller.
+/// Transfer as the Linux driver would use such a controller.
 pub(super) fn by_linux(bytes: u64) -> Spec {
     board("sgl", bytes).departs(SGL).departs(SGL_MIN)
 }

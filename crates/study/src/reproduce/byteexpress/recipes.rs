@@ -1,4 +1,4 @@
-//! How the claims of ByteExpress are measured.
+//! Measurements of the claims of ByteExpress.
 
 use super::points::{
     CHUNKS, LARGE, LINKS, METHODS, OTHERS, SWEEP, TRAINS, UNITS, beside, board, by_linux, kibibytes, on_link,

@@ -1,4 +1,4 @@
-//! The paper's figures 3, 4 and 10 to 19, drawn anew.
+//! The paper's figures 3, 4 and 10 to 19, redrawn.
 
 use super::points::{self, Pattern, SIZES, large, latency, production};
 use super::recipes::{

@@ -7,7 +7,7 @@
 //! | `points.rs` | the box, and its loads |
 //! | `recipes.rs` | measurements of the claims |
 //! | `cost.rs` | claims that are arithmetic |
-//! | `figures.rs` | the paper's figures, drawn anew |
+//! | `figures.rs` | the paper's figures, redrawn |
 
 mod cost;
 mod figures;

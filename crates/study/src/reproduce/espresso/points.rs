@@ -152,7 +152,7 @@ pub(super) fn with_cores(platform: Platform, cores: u16, borrowers: u16, workloa
     on(platform).with_cores(cores).with_dram("1.0").tenants(tenants)
 }
 
-/// Figure 14: borrowers read as much as they can, while lenders have their own load.
+/// Figure 14: borrowers read as fast as they can, while lenders have their own load.
 pub(super) fn beside(platform: Platform, own: Tenants) -> Spec {
     let burst = Tenants::new("burst", BORROWERS, "randread", 64 << 10, DEEP).ramp(BORROWING_DRAM_NS);
     on(platform).tenants(burst).tenants(own.ramp(BORROWING_DRAM_NS))

@@ -1,4 +1,4 @@
-//! The figures of light-weight NVMe-oF, drawn anew.
+//! The figures of light-weight NVMe-oF, redrawn.
 
 use super::points::{JOBS, MOST, System};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `points.rs` | the three systems, and numbers of jobs |
 //! | `recipes.rs` | measurements of the claims |
-//! | `figures.rs` | the paper's figures 3 and 5, drawn anew |
+//! | `figures.rs` | the paper's figures 3 and 5, redrawn |
 
 mod figures;
 mod points;

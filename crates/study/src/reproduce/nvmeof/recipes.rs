@@ -1,4 +1,4 @@
-//! How the claims of light-weight NVMe-oF are measured.
+//! Measurements of the claims of light-weight NVMe-oF.
 
 use super::points::{JOBS, LOCAL, MOST, REMOTE, System};
 use crate::reproduce::error::{ClaimError, Measured};

@@ -1,4 +1,4 @@
-//! The paper's figures 3 to 9, drawn anew.
+//! The paper's figures 3 to 9, redrawn.
 
 use super::host::{busy, busy_line, memory, memory_line};
 use super::points::{DEFAULT_BYTES, Drive, QUEUE_DEPTH, SIZES, WORKERS};

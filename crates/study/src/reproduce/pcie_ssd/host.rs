@@ -29,7 +29,7 @@ fn modes() -> Vec<Spec> {
     Drive::ALL.into_iter().flat_map(|drive| by_mode(drive, Pattern::RandomWrites)).collect()
 }
 
-/// One I/O of the default size at a time, and 128.
+/// Points with one I/O of the default size at a time, and with 128.
 fn by_mode(drive: Drive, pattern: Pattern) -> [Spec; 2] {
     [drive.legacy(pattern, DEFAULT_BYTES), drive.queued(pattern, DEFAULT_BYTES, 1)]
 }
@@ -98,7 +98,7 @@ fn memory_of_bssd(points: &Points) -> Measured<Measurement> {
 
 /// Growth of a drive's memory on the host, and its limit.
 pub(super) struct Growth {
-    /// At the end of the first step, of half the run, and of the run, in bytes.
+    /// Measured sizes at the end of the first step, of half the run, and of the run, in bytes.
     measured: [f64; 3],
     /// Map memory per randomly written unit, in bytes.
     unit_bytes: f64,

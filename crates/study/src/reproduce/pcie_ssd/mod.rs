@@ -7,7 +7,7 @@
 //! | `points.rs` | the two drives, and their loads |
 //! | `recipes.rs` | measurements of the claims about performance |
 //! | `host.rs` | the same about the host's processors and memory |
-//! | `figures.rs` | the paper's figures 3 to 9, drawn anew |
+//! | `figures.rs` | the paper's figures 3 to 9, redrawn |
 
 mod figures;
 mod host;

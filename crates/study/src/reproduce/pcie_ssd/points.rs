@@ -58,7 +58,7 @@ const SMALL_BSSD: [Departure; 2] = [
 /// The drives that the paper compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drive {
-    /// From scratch: its firmware is a driver on the host.
+    /// "From scratch": its firmware is a driver on the host.
     Fssd,
     /// Complete drives behind a bridge.
     Bssd,
@@ -86,7 +86,7 @@ impl Drive {
         self.board().block().load(load)
     }
 
-    /// One I/O at a time.
+    /// A point with one I/O at a time.
     pub(super) fn legacy(self, pattern: Pattern, bytes: u64) -> Spec {
         self.with(load(pattern, bytes))
     }

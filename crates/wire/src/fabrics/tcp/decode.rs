@@ -10,7 +10,7 @@ use super::pdu::{CommonHeader, End, Flags, Pdu, PduType};
 /// The longest header with its digest: a Command Capsule has 76 bytes, an ICReq 128 without a digest.
 const HEADER_BYTES: usize = 128;
 
-/// What a receiver accepts.
+/// Limits of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Greatest PLEN, in bytes; a greater one is an invalid field. H2CData has a separate limit.
@@ -60,7 +60,7 @@ enum State {
     Data { left: u32 },
     /// In the data digest.
     Trailer,
-    /// After an error: nothing further is decoded.
+    /// An error occurred: nothing further is decoded.
     Failed(PduError),
 }
 
@@ -68,7 +68,7 @@ enum State {
 enum Phase {
     /// ICReq or ICResp must come first.
     Initial,
-    /// It was received, and the caller has not established the agreement yet.
+    /// The request was received, and the caller has not established the agreement yet.
     Agreeing,
     /// All other PDUs are allowed.
     Running,

@@ -144,7 +144,7 @@ impl Framing {
     /// Writes a whole PDU; returns its length, or `None` if `out` is too short.
     ///
     /// # Panics
-    /// As [`encode_header`](Self::encode_header).
+    /// Same as [`encode_header`](Self::encode_header).
     pub fn encode(&self, pdu: &Pdu, data: &[u8], out: &mut [u8]) -> Option<usize> {
         let data_bytes = u32::try_from(data.len()).ok()?;
         let total = self.pdu_bytes(pdu, data_bytes) as usize;

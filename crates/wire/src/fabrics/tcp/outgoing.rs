@@ -19,7 +19,7 @@ impl Outgoing {
     /// Adds a PDU with its data.
     ///
     /// # Panics
-    /// As [`Framing::encode_header`].
+    /// Same as [`Framing::encode_header`].
     pub fn push(&mut self, framing: Framing, pdu: &Pdu, data: &[u8]) {
         let data_bytes = u32::try_from(data.len()).expect("a PDU has less than 4 GiB of data");
         self.bytes.reserve(HEADER_BYTES_MAX + data.len());

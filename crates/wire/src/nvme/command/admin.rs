@@ -382,7 +382,7 @@ impl Abort {
 pub struct AsyncEventRequest;
 
 impl AsyncEventRequest {
-    /// It has no fields of its own.
+    /// Decodes the command, which has no fields of its own.
     pub const fn parse(_sqe: &Sqe) -> AsyncEventRequest {
         AsyncEventRequest
     }
@@ -398,7 +398,7 @@ impl AsyncEventRequest {
 pub struct KeepAlive;
 
 impl KeepAlive {
-    /// It has no fields of its own.
+    /// Decodes the command, which has no fields of its own.
     pub const fn parse(_sqe: &Sqe) -> KeepAlive {
         KeepAlive
     }

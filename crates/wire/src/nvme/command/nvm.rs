@@ -252,7 +252,7 @@ impl Copy {
 pub struct Flush;
 
 impl Flush {
-    /// It has no fields of its own.
+    /// Decodes the command, which has no fields of its own.
     pub const fn parse(_sqe: &Sqe) -> Flush {
         Flush
     }

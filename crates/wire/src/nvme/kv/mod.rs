@@ -34,7 +34,7 @@ pub const KEY_BYTES_MAX: usize = 16;
 pub struct KeyField {
     /// Length in bytes, as sent.
     pub length: u8,
-    /// The bytes; those after the length are ignored.
+    /// Bytes of the key; those beyond the length are ignored.
     pub bytes: [u8; KEY_BYTES_MAX],
 }
 
@@ -106,7 +106,7 @@ impl Key {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// As a field of a command.
+    /// The key as a command field.
     pub const fn field(&self) -> KeyField {
         KeyField { length: self.length, bytes: self.bytes }
     }

@@ -100,7 +100,7 @@ impl Extension {
         ),
     ];
 
-    /// Its name in profiles.
+    /// Name in profiles.
     pub fn name(self) -> &'static str {
         let entry = Extension::TABLE.iter().find(|(extension, ..)| *extension == self);
         entry.expect("the table has all of them").1
@@ -118,7 +118,7 @@ impl Methods {
         Methods::from_bits(bits)
     }
 
-    /// Whether `offered` contains all of it.
+    /// Whether `offered` contains all of these methods.
     pub const fn is_within(self, offered: Methods) -> bool {
         self.into_bits() & !offered.into_bits() == 0
     }
@@ -144,7 +144,7 @@ impl Methods {
     }
 }
 
-/// What a drive offers: the first of the vendor bytes of Identify Controller (bytes 3072 to 3135).
+/// Extensions that a drive offers: the first of the vendor bytes of Identify Controller (bytes 3072 to 3135).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Capabilities {
@@ -168,11 +168,11 @@ pub struct Capabilities {
     pub partial_timeout_us: u32,
     /// Offset of the payload buffer in BAR0.
     pub bar_offset: u64,
-    /// Size of the payload buffer, in bytes; 0: there is none.
+    /// Size of the payload buffer, in bytes; 0 if there is none.
     pub bar_bytes: u32,
     /// DMA unit, in bytes: reads of host memory are rounded to it, and results where the host permits.
     pub dma_unit: u32,
-    /// Size of the payload sink, in bytes; 0: there is none.
+    /// Size of the payload sink, in bytes; 0 if there is none.
     pub sink_bytes: u64,
 }
 

@@ -132,20 +132,20 @@ impl CommitRecord {
 pub struct CommitAnswer {
     /// The record's number.
     pub number: u32,
-    /// Its status, as in a completion.
+    /// Status code, as in a completion.
     pub status: u16,
     #[doc(hidden)]
     pub reserved: u16,
-    /// The write pointer of the page buffer, if the pair was stored.
+    /// The write pointer of the page buffer, if the key-value pair was stored.
     pub pointer: u32,
-    /// The limit of the page buffer, if the pair was stored.
+    /// The limit of the page buffer, if the key-value pair was stored.
     pub limit: u32,
 }
 
 assert_offsets!(CommitAnswer: 16; number = 0, status = 4, pointer = 8, limit = 12);
 
 impl CommitAnswer {
-    /// Its status.
+    /// Decoded status.
     pub const fn status(&self) -> Status {
         Status::from_bits(self.status)
     }

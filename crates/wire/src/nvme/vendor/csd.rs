@@ -1,99 +1,105 @@
 //! Byteway's own command set for tables in the drive and queries over them: a computational SSD. Its namespaces have the command set
 //! identifier [`csi::TABLES`](crate::nvme::csi::TABLES).
 //!
-//! **Tables** have a name, a schema and row groups. Their forms in bytes are the drive's own; the schema's is that of `byteway-query`.
+//! **Tables** have a name, a schema and row groups. The drive defines how row groups are encoded; the
+//! encoding of a schema is that of `byteway-query`.
 //!
 //! | field | Table Create | Table Drop | Table Append | Table List | Table Groups | Table Read |
 //! |---|---|---|---|---|---|---|
 //! | DPTR | name and schema: [`Create`] | - | a part of an Arrow IPC stream | [`TableRecord`]s | [`GroupRecord`]s | bytes of a row group |
 //! | CDW10 | bytes | 0 | bytes | bytes of the buffer | bytes of the buffer | bytes |
-//! | CDW11 | 0 | 0 | upload; 0: it begins here | 0 | 0 | 0 |
+//! | CDW11 | 0 | 0 | upload; 0: start a new one | 0 | 0 | 0 |
 //! | CDW12 | 0 | table | table | first table's number | table | table |
-//! | CDW13 | 0 | 0 | bit 0: it ends here | 0 | first row group | row group |
+//! | CDW13 | 0 | 0 | bit 0: last part of the upload | 0 | first row group | row group |
 //! | CDW14, 15 | 0 | 0 | 0 | 0 | 0 | offset in its columns |
-//! | completion DW0 | table | 0 | upload; at the end: rows of the table, low half | bytes of records | bytes of records | 0 |
-//! | completion DW1 | 0 | 0 | at the end: rows, high half | [`END`], [`TOO_SMALL`] | the same | 0 |
+//! | completion DW0 | table | 0 | upload; after the last part: rows of the table, low half | bytes of records | bytes of records | 0 |
+//! | completion DW1 | 0 | 0 | after the last part: rows, high half | [`END`], [`TOO_SMALL`] | the same | 0 |
 //!
-//! What an upload brings is appended when it ends, whole or not at all, and durable then. An upload that is not used for a while is
-//! forgotten, as all are by a reset.
+//! The rows of an upload are appended with its last part, all or none, and are durable when that command
+//! completes. An upload that is unused for some time is dropped. A reset drops all uploads.
 //!
-//! **Queries.** Task brings one, and opens a cursor; Result gives what it has found, as an Arrow IPC stream; Cancel closes the cursor.
-//! Task Piggyback is a Task whose payload is in the fields of commands: its first 35 bytes in CDW4 to CDW9, bytes 1 to 3 of CDW11,
-//! CDW12 and CDW13 ([`Head`](super::piggyback::Head)), the rest in transfer commands.
+//! **Queries.** Task sends a query and opens a cursor. Result fetches the query's result, an Arrow IPC
+//! stream. Cancel closes the cursor. Task Piggyback is a Task whose payload is in command fields: its first
+//! 35 bytes in CDW4 to CDW9, bytes 1 to 3 of CDW11, CDW12 and CDW13 ([`Head`](super::piggyback::Head)), the
+//! rest in transfer commands.
 //!
 //! | field | Task | Task Piggyback | Result | Cancel |
 //! |---|---|---|---|---|
 //! | CDW2 | 0 | bit 0: pieces are pipelined | 0 | 0 |
-//! | DPTR | the task | payload (with MPTR) | where the result goes | - |
+//! | DPTR | the task | payload (with MPTR) | buffer for the result | - |
 //! | CDW10 | bytes | bytes | bytes of the buffer | 0 |
 //! | CDW12 | 0 | payload | cursor | cursor |
 //! | CDW14 | form; bit 8: only check it | the same | 0 | 0 |
-//! | completion DW0 | cursor | cursor, of the command that brings the last byte | bytes of the result | 0 |
-//! | completion DW1 | 0; of a check, what Result would say is wrong | the same | [`END`]; [`FAILED`]: they say what is wrong, in words | 0 |
+//! | completion DW0 | cursor | cursor, in the command with the last byte | bytes of the result | 0 |
+//! | completion DW1 | 0; after a check, the error that Result would report | the same | [`END`]; [`FAILED`]: the bytes are an error text | 0 |
 //!
-//! A task that can't be executed opens a cursor as well: its result says why, with [`FAILED`], and in bits 15:8 of DW1 a [`Problem`].
-//! A result that fails on the way ends like that. The last part of a result closes its cursor.
+//! A task that cannot be executed opens a cursor, too: Result then reports [`FAILED`], with a [`Problem`] in
+//! bits 15:8 of DW1. A result that fails part way ends in the same way. The last part of a result closes its
+//! cursor.
 //!
-//! A task that is only checked is parsed and held against its table, as any is, and not executed. It opens no cursor: DW0 is 0, and DW1 is 0
-//! or the [`Problem`] without words. A host learns by it whether the drive does what the task asks.
+//! A task that is only checked is parsed and bound to its table, but not executed. It opens no cursor: DW0 is
+//! 0, and DW1 is 0 or contains the [`Problem`], without text. It tells a host whether the drive supports the
+//! task.
 //!
-//! **Rows filtered by a program.** A task of the form [`FILTERED`] names a program that the drive has
-//! ([`programs`](crate::nvme::programs)), columns and parameters that it is given, and has a task of another form behind these, for which the
-//! table has only those rows for which the program returns 1. Its bytes:
+//! **Rows filtered by a program.** A task of the form [`FILTERED`] contains a program of the drive
+//! ([`programs`](crate::nvme::programs)), its columns and parameters, and a task of another form. That task
+//! sees only the rows for which the program returns 1. Layout:
 //!
 //! | offset | bytes | what |
 //! |---|---|---|
 //! | 0 | 4 | namespace of the program; 0: the first namespace of programs |
 //! | 4 | 2 | program index, which must be activated |
-//! | 6 | 1 | form of the task behind, not [`FILTERED`] again |
-//! | 7 | 1 | columns, 1 to 64 |
-//! | 8 | 4 | bytes of the parameters |
-//! | 12 | | of each column: the length of its name (1 byte), its name (UTF-8, whatever its case) |
+//! | 6 | 1 | form of the contained task, other than [`FILTERED`] |
+//! | 7 | 1 | number of columns, 1 to 64 |
+//! | 8 | 4 | length of the parameters |
+//! | 12 | | for each column: length of its name (1 byte), name (UTF-8, case-insensitive) |
 //! | | | parameters |
 //! | | | the task |
 //!
-//! The program is run once for each row of the row groups that the task's own conditions do not rule out, in their order, before these
-//! conditions are applied. R1 has the address of the row: the columns' values as a C compiler lays out a struct of them, and behind them a byte
-//! for each column, 1 if the value is null (it is zero then), else 0. R2 has the address of the parameters and R4 their bytes, R3 the number of
-//! the row in the table, from 0. The columns' values are of one length: VARCHAR is refused. A program that is stopped, by its bounds, by its
-//! limits of instructions, or because it returns neither 0 nor 1, ends the task with [`Problem::Program`]; what had been found up to then may
-//! have been fetched. While a task uses a program, it can't be deactivated or unloaded.
+//! The program runs once per row of the row groups that the task's own conditions do not rule out, in order,
+//! before these conditions are applied. R1 is the address of the row: the columns' values, laid out as by a C
+//! compiler in a struct, followed by one byte per column, which is 1 if the value is null (and then zero),
+//! else 0. R2 is the address of the parameters, R3 the number of the row in the table, from 0, and R4 the
+//! length of the parameters. Columns must have values of fixed length: VARCHAR is refused. If a program is
+//! stopped, by its bounds, by an instruction limit, or because it returns neither 0 nor 1, the task ends with
+//! [`Problem::Program`]; part of the result may have been fetched before. A program in use by a task can be
+//! neither deactivated nor unloaded.
 //!
 //! | status | when |
 //! |---|---|
-//! | Invalid Field in Command | no such table, row group, cursor or upload of this namespace; a form that there is not; more bytes than there may be; bytes that are no schema, or no Arrow stream of the table's columns; a name that there is |
-//! | Command Sequence Error | as many cursors, or uploads, as there may be (not Do Not Retry); the cursor or upload is in use (Do Not Retry) |
-//! | Capacity Exceeded | no room for what is appended |
-//! | Unrecovered Error | flash can't give it |
+//! | Invalid Field in Command | unknown table, row group, cursor or upload of this namespace; unknown form; too many bytes; an invalid schema, or not an Arrow stream of the table's columns; a table of this name exists |
+//! | Command Sequence Error | the maximum number of cursors or uploads is open (without Do Not Retry); the cursor or upload is in use (Do Not Retry) |
+//! | Capacity Exceeded | not enough free space |
+//! | Unrecovered Error | unreadable flash |
 
 use super::super::command::Sqe;
 use super::super::opcode::VendorOpcode;
 
-/// In DW1: there is no more.
+/// In DW1: the list or result is complete.
 pub const END: u32 = 1;
 /// In DW1: the next record does not fit into the buffer, even alone; DW0 is 0.
 pub const TOO_SMALL: u32 = 2;
-/// In DW1: the bytes say what is wrong.
+/// In DW1: the bytes are an error text.
 pub const FAILED: u32 = 4;
 
 /// The form of a task whose rows a program filters: [`Filtered`]. Other forms are those of `byteway-query`.
 pub const FILTERED: u8 = 3;
 
-/// What is wrong with a task or its execution: bits 15:8 of a Result's DW1.
+/// Kind of a task's failure: bits 15:8 of DW1 of Result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Problem {
-    /// It is no task: not SQL, no such column, types that do not go together.
+    /// Not a valid task: SQL syntax, unknown columns, mismatched types.
     Malformed = 1,
-    /// It is one, and this drive does not do such: the host can.
+    /// A valid task that this drive does not support; the host can execute it.
     Refused = 2,
-    /// There is no such table.
+    /// Unknown table.
     NoTable = 3,
-    /// Its execution failed: an overflow, a division by zero, a limit.
+    /// The execution failed: an overflow, a division by zero, a limit.
     Execution = 4,
-    /// Flash can't give what it needs.
+    /// Flash could not return the data.
     Media = 5,
-    /// The program that filters its rows is not there, or was stopped.
+    /// The filter program does not exist, is not activated, or was stopped.
     Program = 6,
 }
 
@@ -107,12 +113,12 @@ impl Problem {
         Problem::Program,
     ];
 
-    /// DW1 of a result that says so.
+    /// DW1 of a failed result with this problem.
     pub const fn dw1(self) -> u32 {
         END | FAILED | (self as u32) << 8
     }
 
-    /// What DW1 says.
+    /// Decodes DW1; `None` without [`FAILED`] or for an unknown code.
     pub fn of(dw1: u32) -> Option<Problem> {
         Self::ALL.into_iter().find(|problem| dw1 & FAILED != 0 && *problem as u32 == dw1 >> 8 & 0xff)
     }
@@ -121,23 +127,23 @@ impl Problem {
 /// Task, or Task Piggyback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Task {
-    /// Bytes of its payload.
+    /// Length of the payload, in bytes.
     pub bytes: u32,
-    /// How they say what is asked.
+    /// Form of the payload: a code of `byteway-query`, or [`FILTERED`].
     pub form: u8,
-    /// It is only checked, and opens no cursor.
+    /// Only check the task; opens no cursor.
     pub is_check: bool,
 }
 
 impl Task {
     const CHECK: u32 = 1 << 8;
 
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> Task {
         Task { bytes: sqe.cdw10, form: sqe.cdw14 as u8, is_check: sqe.cdw14 & Self::CHECK != 0 }
     }
 
-    /// The entry, without its payload.
+    /// Encodes the submission queue entry, without its payload.
     pub fn sqe(&self, opcode: VendorOpcode, cid: u16, nsid: u32) -> Sqe {
         let check = if self.is_check { Self::CHECK } else { 0 };
         Sqe { cdw10: self.bytes, cdw14: u32::from(self.form) | check, ..Sqe::new(opcode, cid, nsid) }
@@ -151,18 +157,18 @@ pub struct Filtered<'a> {
     pub nsid: u32,
     /// Program index.
     pub program: u16,
-    /// The columns that it is given, by name.
+    /// Names of the columns that the program receives.
     pub columns: Vec<&'a str>,
-    /// The parameters that it is given.
+    /// Parameters of the program.
     pub parameters: &'a [u8],
     /// Form of the task.
     pub form: u8,
-    /// The task.
+    /// Payload of the task.
     pub task: &'a [u8],
 }
 
 impl<'a> Filtered<'a> {
-    /// Its bytes. Of more than 255 columns, and of longer names, the rest is left out.
+    /// Encodes the payload. Columns beyond 255, and bytes of a name beyond 255, are dropped.
     pub fn to_bytes(&self) -> Vec<u8> {
         let columns = &self.columns[..self.columns.len().min(usize::from(u8::MAX))];
         let mut bytes = self.nsid.to_le_bytes().to_vec();
@@ -179,7 +185,7 @@ impl<'a> Filtered<'a> {
         bytes
     }
 
-    /// What the bytes say; none: they are cut off, or a name is no text.
+    /// Decodes the payload; `None` if it is truncated or a name is not UTF-8.
     pub fn parse(bytes: &'a [u8]) -> Option<Filtered<'a>> {
         let mut fields = Fields(bytes);
         let nsid = fields.u32()?;
@@ -196,33 +202,33 @@ impl<'a> Filtered<'a> {
     }
 }
 
-/// Result.
+/// Result: fetches a part of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fetch {
-    /// Of which cursor.
+    /// Cursor.
     pub cursor: u32,
-    /// Bytes of the host's buffer.
+    /// Length of the host's buffer, in bytes.
     pub buffer_bytes: u32,
 }
 
 impl Fetch {
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> Fetch {
         Fetch { cursor: sqe.cdw12, buffer_bytes: sqe.cdw10 }
     }
 
-    /// The entry, without its data pointer.
+    /// Encodes the submission queue entry, without its data pointer.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         Sqe { cdw10: self.buffer_bytes, cdw12: self.cursor, ..Sqe::new(VendorOpcode::CSD_RESULT, cid, nsid) }
     }
 }
 
-/// Cancel of a cursor.
+/// Encodes Cancel.
 pub fn cancel(cursor: u32, cid: u16, nsid: u32) -> Sqe {
     Sqe { cdw12: cursor, ..Sqe::new(VendorOpcode::CSD_CANCEL, cid, nsid) }
 }
 
-/// Table Drop.
+/// Encodes Table Drop.
 pub fn drop_table(table: u32, cid: u16, nsid: u32) -> Sqe {
     Sqe { cdw12: table, ..Sqe::new(VendorOpcode::TABLE_DROP, cid, nsid) }
 }
@@ -232,12 +238,12 @@ pub fn drop_table(table: u32, cid: u16, nsid: u32) -> Sqe {
 pub struct Create<'a> {
     /// The table's name.
     pub name: &'a str,
-    /// Its schema.
+    /// The table's schema, as encoded by `byteway-query`.
     pub schema: &'a [u8],
 }
 
 impl<'a> Create<'a> {
-    /// Length of the name (2 bytes), name, schema.
+    /// Encodes the payload: length of the name (2 bytes), name, schema.
     pub fn to_bytes(&self) -> Vec<u8> {
         let length = u16::try_from(self.name.len()).unwrap_or(u16::MAX);
         let mut bytes = length.to_le_bytes().to_vec();
@@ -246,39 +252,39 @@ impl<'a> Create<'a> {
         bytes
     }
 
-    /// What the bytes say; none: they are cut off, or the name is no text.
+    /// Decodes the payload; `None` if it is truncated or the name is not UTF-8.
     pub fn parse(bytes: &'a [u8]) -> Option<Create<'a>> {
         let (length, rest) = bytes.split_first_chunk()?;
         let (name, schema) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
         Some(Create { name: std::str::from_utf8(name).ok()?, schema })
     }
 
-    /// The command for so many bytes.
+    /// Encodes the submission queue entry for a payload of `bytes` bytes.
     pub fn sqe(bytes: u32, cid: u16, nsid: u32) -> Sqe {
         Sqe { cdw10: bytes, ..Sqe::new(VendorOpcode::TABLE_CREATE, cid, nsid) }
     }
 }
 
-/// Table Append.
+/// Table Append: a part of an upload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Append {
-    /// Bytes of this part.
+    /// Length of this part, in bytes.
     pub bytes: u32,
-    /// Which upload; 0: a new one.
+    /// Upload; 0 starts a new one.
     pub upload: u32,
-    /// Which table.
+    /// Table.
     pub table: u32,
-    /// The upload ends with it.
+    /// This is the last part.
     pub ends: bool,
 }
 
 impl Append {
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> Append {
         Append { bytes: sqe.cdw10, upload: sqe.cdw11, table: sqe.cdw12, ends: sqe.cdw13 & 1 == 1 }
     }
 
-    /// The entry, without its data pointer.
+    /// Encodes the submission queue entry, without its data pointer.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         Sqe {
             cdw10: self.bytes,
@@ -293,21 +299,21 @@ impl Append {
 /// Table List, or Table Groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct List {
-    /// Bytes of the host's buffer.
+    /// Length of the host's buffer, in bytes.
     pub buffer_bytes: u32,
-    /// The first table, or the one whose row groups are wanted.
+    /// Table List: number of the first table. Table Groups: the table.
     pub table: u32,
-    /// The first row group.
+    /// Table Groups: index of the first row group.
     pub group: u32,
 }
 
 impl List {
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> List {
         List { buffer_bytes: sqe.cdw10, table: sqe.cdw12, group: sqe.cdw13 }
     }
 
-    /// The entry, without its data pointer.
+    /// Encodes the submission queue entry, without its data pointer.
     pub fn sqe(&self, opcode: VendorOpcode, cid: u16, nsid: u32) -> Sqe {
         Sqe { cdw10: self.buffer_bytes, cdw12: self.table, cdw13: self.group, ..Sqe::new(opcode, cid, nsid) }
     }
@@ -316,24 +322,24 @@ impl List {
 /// Table Read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Bytes that are read.
+    /// Number of bytes to read.
     pub bytes: u32,
-    /// Of which table.
+    /// Table.
     pub table: u32,
-    /// Of which row group.
+    /// Index of the row group.
     pub group: u32,
-    /// From where in its columns.
+    /// Offset in the row group's columns, in bytes.
     pub offset: u64,
 }
 
 impl Read {
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> Read {
         let offset = sqe.cdw14 as u64 | (sqe.cdw15 as u64) << 32;
         Read { bytes: sqe.cdw10, table: sqe.cdw12, group: sqe.cdw13, offset }
     }
 
-    /// The entry, without its data pointer.
+    /// Encodes the submission queue entry, without its data pointer.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         Sqe {
             cdw10: self.bytes,
@@ -346,35 +352,35 @@ impl Read {
     }
 }
 
-/// What Table List says of a table.
+/// A table in the Table List.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableRecord {
-    /// Its number.
+    /// Table number.
     pub table: u32,
-    /// Row groups.
+    /// Number of row groups.
     pub groups: u32,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes of its row groups.
+    /// Length of all row groups, in bytes.
     pub bytes: u64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its schema.
+    /// Schema, as encoded by `byteway-query`.
     pub schema: Vec<u8>,
 }
 
-/// What Table Groups says of a row group.
+/// A row group in Table Groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRecord {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes of its columns.
+    /// Length of its columns, in bytes.
     pub data_bytes: u64,
-    /// Its description: where its columns are, and what their values lie between.
+    /// Description: ranges of the columns' bytes, and zone maps.
     pub meta: Vec<u8>,
 }
 
-/// Bytes that are read from the front.
+/// A reader of little-endian fields.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -394,7 +400,8 @@ impl<'a> Fields<'a> {
 }
 
 impl TableRecord {
-    /// Number, row groups (4 bytes each), rows, bytes (8 each), lengths of name and schema (4 each), name, schema.
+    /// Appends the record: number, row groups (4 bytes each), rows, bytes (8 each), lengths of name and
+    /// schema (4 each), name, schema.
     pub fn push(&self, into: &mut Vec<u8>) {
         let words = [self.table, self.groups];
         words.iter().for_each(|word| into.extend_from_slice(&word.to_le_bytes()));
@@ -405,7 +412,7 @@ impl TableRecord {
         into.extend_from_slice(&self.schema);
     }
 
-    /// The records that a buffer holds; none: it is cut off, or a name is no text.
+    /// Decodes all records of a buffer; `None` if it is truncated or a name is not UTF-8.
     pub fn all(bytes: &[u8]) -> Option<Vec<TableRecord>> {
         let mut fields = Fields(bytes);
         let mut all = Vec::new();
@@ -421,7 +428,7 @@ impl TableRecord {
 }
 
 impl GroupRecord {
-    /// Rows, bytes (8 bytes each), length of the description (4), the description.
+    /// Appends a record: rows, bytes (8 each), length of the description (4), description.
     pub fn push(rows: u64, data_bytes: u64, meta: &[u8], into: &mut Vec<u8>) {
         into.extend_from_slice(&rows.to_le_bytes());
         into.extend_from_slice(&data_bytes.to_le_bytes());
@@ -429,7 +436,7 @@ impl GroupRecord {
         into.extend_from_slice(meta);
     }
 
-    /// The records that a buffer holds; none: it is cut off.
+    /// Decodes all records of a buffer; `None` if it is truncated.
     pub fn all(bytes: &[u8]) -> Option<Vec<GroupRecord>> {
         let mut fields = Fields(bytes);
         let mut all = Vec::new();

@@ -48,11 +48,11 @@ pub const fn device_memory_descriptor(address: u64, length: u32) -> SglDescripto
 /// A payload in device memory, as a command names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InDeviceMemory {
-    /// Its device address.
+    /// Device address of the value.
     pub address: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u32,
-    /// Its CRC-32C, if the host sent it.
+    /// CRC-32C, if the host sent it.
     pub checksum: Option<u32>,
 }
 
@@ -85,7 +85,7 @@ pub struct PagePointer {
 }
 
 impl PagePointer {
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> PagePointer {
         PagePointer { gives_up: sqe.cdw10 & 1 == 1 }
     }
@@ -122,7 +122,7 @@ pub struct DeviceMemoryLog {
     pub limit: u32,
     /// Offset of the ring of commit records.
     pub records_offset: u32,
-    /// Number of records: a power of two; 0: there is no ring.
+    /// Number of records: a power of two; 0 if there is no ring.
     pub records: u32,
     /// Polling interval of the ring, in nanoseconds.
     pub poll_ns: u32,

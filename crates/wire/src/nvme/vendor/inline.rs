@@ -8,8 +8,8 @@ use crate::nvme::command::PSDT_SGL;
 use crate::nvme::sgl::{SglSubType, SglType};
 use crate::nvme::{Cqe, Sqe, VendorOpcode, assert_offsets, opcode::Direction};
 
-/// What follows an entry in its queue. It depends on the entry alone, before the command is interpreted, so payload is
-/// never taken for commands.
+/// Classification of a submission queue entry by what follows it in the queue. It depends on the entry alone,
+/// before the command is interpreted, so payload is never taken for commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// A command that nothing follows.
@@ -26,7 +26,7 @@ impl Framing {
         Self::with_tail(sqe, enabled, sqe.cdw3)
     }
 
-    /// As [`Framing::of`], for a Store to a KV namespace, which has its key where other commands have the length of an
+    /// Like [`Framing::of`], for a Store to a KV namespace, which has its key where other commands have the length of an
     /// inline tail.
     pub fn of_store(sqe: &Sqe, enabled: Methods) -> Framing {
         Self::with_tail(sqe, enabled, sqe.cdw13)

@@ -50,7 +50,7 @@ use super::super::command::Sqe;
 use super::super::kv::KeyField;
 use super::super::opcode::VendorOpcode;
 
-/// Bytes before a pair's key: length of the value (4), of the key (2), 2 of zero.
+/// Bytes before a key-value pair's key: length of the value (4), of the key (2), 2 of zero.
 pub const PAIR_HEADER_BYTES: usize = 8;
 
 /// KV Next.
@@ -63,9 +63,9 @@ pub struct Next {
 }
 
 impl Next {
-    /// Bit of DW1: there are no more pairs.
+    /// Bit of DW1: there are no more key-value pairs.
     pub const END: u32 = 1 << 0;
-    /// Bit of DW1: the next pair doesn't fit in the buffer, even alone.
+    /// Bit of DW1: the next key-value pair does not fit in the buffer, even alone.
     pub const TOO_SMALL: u32 = 1 << 1;
 
     /// The fields of a KV Next.
@@ -106,16 +106,16 @@ impl Close {
 /// KV Store Many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreMany {
-    /// Number of pairs.
+    /// Number of key-value pairs.
     pub pairs: u32,
-    /// Length of all pairs, in bytes.
+    /// Length of all key-value pairs, in bytes.
     pub bytes: u32,
 }
 
 /// Why the payload of a KV Store Many is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// Not exactly the stated number of pairs, or one is truncated.
+    /// The payload is truncated, or does not consist of exactly the stated number of key-value pairs.
     Layout,
     /// A key has an invalid length.
     Key,
@@ -134,8 +134,8 @@ impl StoreMany {
         Sqe { cdw10: self.bytes, cdw12: self.pairs, ..Sqe::new(VendorOpcode::KV_STORE_MANY, cid, nsid) }
     }
 
-    /// Checks that `bytes` are exactly the stated pairs, with values of up to `value_bytes_max`: [`pairs`] then returns
-    /// all of them.
+    /// Checks that `bytes` are exactly the stated key-value pairs, with values of up to `value_bytes_max`:
+    /// [`pairs`] then returns all of them.
     ///
     /// # Errors
     /// [`Malformed`] for the first invalid pair.
@@ -164,12 +164,12 @@ impl StoreMany {
 /// Maximum length of a key, in bytes.
 const KEY_BYTES_MAX: usize = 16;
 
-/// Length of an encoded pair: header, key and value, padded to a multiple of 4.
+/// Length of an encoded key-value pair: header, key and value, padded to a multiple of 4.
 pub const fn pair_bytes(key: usize, value: usize) -> usize {
     (PAIR_HEADER_BYTES + key + value).next_multiple_of(4)
 }
 
-/// Appends a pair in the format of KV Next and KV Store Many.
+/// Appends a key-value pair in the format of KV Next and KV Store Many.
 pub fn push(into: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     let end = into.len() + pair_bytes(key.len(), value.len());
     push_header(into, key, value.len() as u32);
@@ -177,7 +177,7 @@ pub fn push(into: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     into.resize(end, 0);
 }
 
-/// As [`push`], with a value of `bytes` zeroes; returns the value, to be filled.
+/// Like [`push`], with a value of `bytes` zeroes; returns the value, to be filled.
 pub fn push_room<'a>(into: &'a mut Vec<u8>, key: &[u8], bytes: u32) -> &'a mut [u8] {
     let begin = into.len();
     push_header(into, key, bytes);
@@ -193,7 +193,7 @@ fn push_header(into: &mut Vec<u8>, key: &[u8], value_bytes: u32) {
     into.extend_from_slice(key);
 }
 
-/// The pairs in `bytes`, up to the first that is truncated.
+/// The key-value pairs in `bytes`, up to the first that is truncated.
 pub fn pairs(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {

@@ -57,7 +57,7 @@ impl Piece {
         sqe
     }
 
-    /// Its payload.
+    /// Payload in the entry's fields.
     pub fn payload(sqe: &Sqe) -> &[u8] {
         &sqe.as_bytes()[8..]
     }
@@ -87,7 +87,7 @@ impl PipelinedPiece {
         PipelinedPiece { stream: sqe.cdw2 as u16, sequence: (sqe.cdw2 >> 16) as u16 }
     }
 
-    /// Its payload.
+    /// Payload in the entry's fields.
     pub fn payload(sqe: &Sqe) -> &[u8] {
         &sqe.as_bytes()[12..]
     }

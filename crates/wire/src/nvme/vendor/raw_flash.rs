@@ -203,7 +203,7 @@ pub struct RawRead {
     pub mask: u64,
     /// Priority; 0 is the most urgent.
     pub priority: u8,
-    /// Transfer the metadata only. This takes the sense of one unit all the same.
+    /// Transfer the metadata only. This takes the sense of one unit nevertheless.
     pub metadata_only: bool,
 }
 
@@ -399,7 +399,7 @@ pub struct RawSystem {
     pub bytes: u32,
     /// Offset in the part, in bytes.
     pub offset: u32,
-    /// Of a write: length of all pieces, in bytes.
+    /// Total length of the pieces of a write, in bytes.
     pub total: u32,
 }
 

@@ -1,9 +1,10 @@
-//! Footers and page headers, walked over before a reader believes them.
+//! Validates footers and page headers before the Parquet reader parses them.
 //!
-//! Both are structures of Thrift's compact protocol. The reader skips fields that it does not know, element by element: a list
-//! that says it has 2^31 elements, in a file of 200 bytes, keeps it busy for minutes. Here a collection has at most as many
-//! elements as bytes follow, and everything lies where the file says. The reader takes fields that it knows for what they should be,
-//! whatever they say, and would go another way over the bytes: so these must say the type that they should have ([`shapes`]).
+//! Both are structures of Thrift's compact protocol. The reader skips unknown fields element by element: a
+//! list that claims 2^31 elements in a file of 200 bytes would keep it busy for minutes. Here a collection
+//! has at most as many elements as bytes follow, and everything must lie where the file says. The reader
+//! parses known fields by their expected type, whatever type the file states, and would then advance
+//! differently from this check. Known fields must therefore state the expected type ([`shapes`]).
 //!
 //! Source: Apache Thrift, "Thrift Compact protocol encoding"; Apache Parquet, `parquet.thrift` (`PageHeader`).
 
@@ -16,7 +17,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use shapes::{Field, Type};
 
-/// Levels of structures and collections, at most: a file's have six.
+/// Maximum nesting of structures and collections; a valid file has six levels.
 const DEPTH_MAX: u32 = 32;
 /// `PageHeader.compressed_page_size`.
 const COMPRESSED_PAGE_SIZE: i64 = 3;
@@ -25,7 +26,7 @@ fn invalid(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Bytes of structures, of which `left` follow.
+/// A walk over structures; `left` is the number of remaining bytes.
 struct Structures<R> {
     reader: R,
     left: u64,
@@ -46,7 +47,7 @@ impl<R: Read> Structures<R> {
         if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// Decodes a varint: seven bits per byte, least significant first.
     fn varint(&mut self) -> io::Result<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -59,15 +60,16 @@ impl<R: Read> Structures<R> {
         Err(invalid("a number has more than 64 bits"))
     }
 
-    /// A varint with the sign in its lowest bit.
+    /// Decodes a varint with the sign in its lowest bit.
     fn zigzag(&mut self) -> io::Result<i64> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Number of elements, of which each has at least a byte.
+    /// Checks a number of elements: each takes at least one byte.
     fn elements(&self, elements: u64, types: &[Type]) -> io::Result<u64> {
-        // Written as a byte each, skipped by readers as none: no structure of a footer or a page header has them.
+        // Booleans are written as one byte each, but readers skip none. No structure of a footer or page
+        // header contains lists of them.
         if elements > 0 && types.contains(&Type::Bool) {
             return Err(invalid("a list of booleans is in a header"));
         }
@@ -77,7 +79,7 @@ impl<R: Read> Structures<R> {
         }
     }
 
-    /// A value; if it is a structure or a list of structures, of these known fields.
+    /// Skips a value. `known` are the fields of a structure, or of the structures in a list.
     fn value(&mut self, of: Type, known: &[Field], depth: u32) -> io::Result<()> {
         if depth == DEPTH_MAX {
             return Err(invalid("a header is nested too deep"));
@@ -98,7 +100,7 @@ impl<R: Read> Structures<R> {
                     15 => self.varint()?,
                     elements => elements.into(),
                 };
-                // An empty list of some writers says no type.
+                // Some writers state no element type for an empty list.
                 if elements == 0 {
                     return Ok(());
                 }
@@ -128,7 +130,8 @@ impl<R: Read> Structures<R> {
         }
     }
 
-    /// Goes over a structure of these known fields. Returns its integer field [`COMPRESSED_PAGE_SIZE`], if it has one.
+    /// Skips a structure with these known fields. Returns the integer field [`COMPRESSED_PAGE_SIZE`], if
+    /// present.
     fn structure(&mut self, known: &[Field], depth: u32) -> io::Result<Option<i64>> {
         let (mut number, mut found) = (0i64, None);
         loop {
@@ -154,10 +157,10 @@ impl<R: Read> Structures<R> {
     }
 }
 
-/// Goes over a file's footer, whose length and magic number are the last 8 bytes of the file.
+/// Checks a file's footer. Its length and magic number are the last 8 bytes of the file.
 ///
 /// # Errors
-/// It is no footer, or the file cannot be read.
+/// [`io::Error`] if the footer is invalid or the file cannot be read.
 pub fn check_footer(file: &File, file_bytes: u64) -> io::Result<()> {
     let mut tail = [0; 8];
     let end = file_bytes.checked_sub(8).ok_or_else(|| invalid("it is too short"))?;
@@ -173,10 +176,10 @@ pub fn check_footer(file: &File, file_bytes: u64) -> io::Result<()> {
     Structures { reader: BufReader::new(file), left: bytes }.structure(shapes::FOOTER, 0).map(drop)
 }
 
-/// Goes over the headers of all pages. Columns lie within the file.
+/// Checks the headers of all pages. Columns must lie within the file.
 ///
 /// # Errors
-/// A header is none, or lies beyond its column; the file cannot be read.
+/// [`io::Error`] if a header is invalid or extends beyond its column, or the file cannot be read.
 pub fn check_pages(mut file: &File, metadata: &ParquetMetaData) -> io::Result<()> {
     for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
         let (begin, bytes) = column.byte_range();

@@ -1,7 +1,8 @@
-//! Parquet files as tables: what a file says of itself is checked, and what its reader makes of one that lies is an error.
+//! Parquet files as tables. Metadata of a file is checked before it is used, and a panic of the Parquet
+//! reader over a malformed file becomes an error.
 //!
-//! What it does not do: it does not bound what a page inflates to. A batch of a column of texts takes at most 2 GiB, where Arrow's
-//! offsets end.
+//! What it does not do: it does not bound the decompressed size of a page. A batch of a text column takes at
+//! most 2 GiB, the limit of Arrow's offsets.
 
 mod headers;
 
@@ -17,11 +18,11 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::file::metadata::ParquetMetaData;
 
-/// The rows of a Parquet file, batch by batch.
+/// Iterator over the rows of a Parquet file, in batches.
 pub struct ParquetRows {
     path: PathBuf,
     schema: Schema,
-    /// None: it has ended, or failed.
+    /// `None` after the end or an error.
     reader: Option<ParquetRecordBatchReader>,
 }
 
@@ -34,19 +35,20 @@ fn wrong(path: &Path, error: impl std::fmt::Display) -> InputError {
     InputError::new(format!("`{}`: {error}", path.display()), cure)
 }
 
-/// What columns tables hold.
+/// Supported column types, for messages.
 const TYPES: &str = "write BOOLEAN, integers of 8 to 64 bits, FLOAT, DOUBLE, DECIMAL, DATE, TIMESTAMP in microseconds without time zone, \
                      and UTF-8 text";
 
-/// What the reader makes of a file. It believes much of what a file says, and panics where one thing contradicts another.
+/// Runs a call of the Parquet reader. The reader trusts much of a file and panics on contradictions, so
+/// panics are caught.
 fn read<T, E: std::fmt::Display>(path: &Path, reads: impl FnOnce() -> Result<T, E>) -> Result<T, InputError> {
     match catch_unwind(AssertUnwindSafe(reads)) {
         Ok(read) => read.map_err(|error| wrong(path, error)),
-        Err(_) => Err(wrong(path, "it contradicts itself")),
+        Err(_) => Err(wrong(path, "its contents are inconsistent")),
     }
 }
 
-/// Whether columns lie within the file, and have the rows that it says.
+/// Checks that columns lie within the file, and that row counts match.
 fn check(metadata: &ParquetMetaData, file_bytes: u64) -> Result<(), &'static str> {
     let file_bytes = i64::try_from(file_bytes).unwrap_or(i64::MAX);
     let mut rows = 0i64;
@@ -56,7 +58,7 @@ fn check(metadata: &ParquetMetaData, file_bytes: u64) -> Result<(), &'static str
         rows = rows
             .checked_add(more)
             .filter(|_| more >= 0)
-            .ok_or("its row groups have no such number of rows")?;
+            .ok_or("a row group has an invalid number of rows")?;
         for column in group.columns() {
             let begin = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
             let bytes = column.compressed_size();
@@ -79,15 +81,15 @@ fn check(metadata: &ParquetMetaData, file_bytes: u64) -> Result<(), &'static str
     }
     match rows == metadata.file_metadata().num_rows() {
         true => Ok(()),
-        false => Err("its row groups have not the rows that it says"),
+        false => Err("the sum of its row groups' rows is not its number of rows"),
     }
 }
 
 impl ParquetRows {
-    /// Opens a file, whose rows come in batches of at most `batch_rows`.
+    /// Opens a file; batches have at most `batch_rows` rows.
     ///
     /// # Errors
-    /// There is no such file, it is no Parquet, contradicts itself, or has columns that tables do not hold.
+    /// [`InputError`] if the file cannot be opened, is not a valid Parquet file, or has unsupported columns.
     pub fn open(path: &Path, batch_rows: usize) -> Result<ParquetRows, InputError> {
         let file = File::open(path).map_err(|error| {
             let what = format!("`{}`: {error}", path.display());
@@ -105,7 +107,7 @@ impl ParquetRows {
         Ok(ParquetRows { path: path.to_owned(), schema, reader: Some(reader) })
     }
 
-    /// The columns.
+    /// Schema of the rows.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -115,7 +117,7 @@ impl ParquetRows {
         let arrow = self.schema.to_arrow();
         read(&self.path, || {
             let batch = reader.next().transpose()?;
-            // A column's metadata, such as a comment, is no part of its type.
+            // Metadata of a column, such as a comment, is not part of its type.
             batch.map(|batch| RecordBatch::try_new(arrow, batch.columns().to_vec())).transpose()
         })
         .transpose()
@@ -128,7 +130,7 @@ impl Iterator for ParquetRows {
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.batch();
         if !matches!(batch, Some(Ok(_))) {
-            // After a panic the reader's state is not known.
+            // After a panic the reader's state is unknown.
             self.reader = None;
         }
         batch

@@ -1,4 +1,5 @@
-//! Cursors: few at once, and none that is not used for a while, because each holds what it has found.
+//! Cursors of running queries. Each holds result bytes in DRAM, so their number is limited and unused ones
+//! time out.
 
 use crate::config::CsdPolicy;
 use byteway_clock::{Clock, Delay, Notify, Stage, TaskId, Time};
@@ -8,16 +9,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What a query that is executed has found and nobody has fetched yet.
+/// Output of a running query that the host has not fetched yet.
 pub(crate) struct Found {
-    /// Bytes from the first on that were fetched are no more in it.
+    /// Unfetched bytes; fetches remove them from the front.
     bytes: RefCell<Vec<u8>>,
     state: RefCell<State>,
-    /// Bytes that a fetch waits for.
+    /// Bytes that the waiting fetch needs; 0 if none waits.
     wanted: Cell<usize>,
-    /// What is done at the moment: what a fetch waits for.
+    /// Current activity of the query, to which a waiting fetch charges its time.
     doing: Cell<Stage>,
-    /// There is more, or less, or nothing will come any more.
+    /// Notified when bytes are added or removed, or the state, the activity or `wanted` changes.
     pub(crate) changed: Notify,
 }
 
@@ -26,7 +27,7 @@ enum State {
     Going,
     Ended,
     Failed(Problem),
-    /// Its cursor was closed: by a reset, or with its namespace.
+    /// The cursor was closed, by a reset or with its namespace.
     Gone,
 }
 
@@ -41,7 +42,7 @@ impl Found {
         }
     }
 
-    /// Whether more than `most` bytes wait to be fetched, and nobody waits for more than there are.
+    /// Whether the query has to pause: more than `most` bytes are unfetched, and no fetch waits for more.
     pub(crate) fn is_full(&self, most: usize) -> bool {
         self.bytes() > most.max(self.wanted.get())
     }
@@ -50,7 +51,7 @@ impl Found {
         self.bytes.borrow().len()
     }
 
-    /// More has been found.
+    /// Appends result bytes.
     pub(crate) fn add(&self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -59,20 +60,20 @@ impl Found {
         self.changed.notify_all();
     }
 
-    /// That was all.
+    /// Marks the result as complete.
     pub(crate) fn end(&self) {
         self.state.replace(State::Ended);
         self.changed.notify_all();
     }
 
-    /// There is no result, or no more of it: the words say why.
+    /// Ends the result with a failure. The error text replaces bytes that were not fetched.
     pub(crate) fn fail(&self, problem: Problem, words: &str) {
         self.bytes.replace(words.as_bytes().to_vec());
         self.state.replace(State::Failed(problem));
         self.changed.notify_all();
     }
 
-    /// Its cursor is closed, and nothing will come any more: whoever waits looks why.
+    /// Closes the result: no more bytes will come. A waiting fetch ends.
     fn close(&self) {
         self.state.replace(State::Gone);
         self.changed.notify_all();
@@ -82,7 +83,7 @@ impl Found {
         *self.state.borrow() == State::Gone
     }
 
-    /// From now on something else is done: who waits charges what was done up to now.
+    /// Sets the current activity. Wakes a waiting fetch, which charges its time so far to the previous one.
     pub(crate) fn set_doing(&self, stage: Stage) {
         if self.doing.replace(stage) != stage {
             self.changed.notify_all();
@@ -93,7 +94,8 @@ impl Found {
         self.doing.get()
     }
 
-    /// Whether a fetch of so many bytes need not wait. If it must, so many are found though nobody fetches meanwhile.
+    /// Whether a fetch of `bytes` bytes can complete now. If not, records the need, so that the query does
+    /// not pause before it has produced that much.
     pub(crate) fn has(&self, bytes: usize) -> bool {
         let has = *self.state.borrow() != State::Going || self.bytes() >= bytes;
         let wanted = if has { 0 } else { bytes };
@@ -103,7 +105,7 @@ impl Found {
         has
     }
 
-    /// Moves up to so many bytes into `into`, which holds these alone then; gives DW1 of the completion.
+    /// Moves up to `bytes` bytes into `into`, replacing its contents. Returns DW1 of the completion.
     pub(crate) fn take(&self, bytes: usize, into: &mut Vec<u8>) -> u32 {
         let mut found = self.bytes.borrow_mut();
         let count = bytes.min(found.len());
@@ -121,11 +123,11 @@ impl Found {
 }
 
 struct Entry {
-    /// Whose namespace it is about.
+    /// Namespace that the cursor belongs to.
     uid: u64,
-    /// When it is ended.
+    /// Expiry; the maximum while a command uses the cursor.
     until: Time,
-    /// A command uses it.
+    /// A command uses the cursor.
     is_used: bool,
     found: Rc<Found>,
     tasks: Vec<TaskId>,
@@ -142,7 +144,6 @@ pub struct Cursors {
 }
 
 impl Cursors {
-    /// None yet.
     pub(crate) fn new(clock: &Clock, policy: Option<&CsdPolicy>) -> Cursors {
         Cursors {
             clock: clock.clone(),
@@ -154,13 +155,16 @@ impl Cursors {
         }
     }
 
-    /// Whether there may be one more.
+    /// Checks that a further cursor may be opened.
+    ///
+    /// # Errors
+    /// [`Status::COMMAND_SEQUENCE_ERROR`] if the maximum number is open.
     pub(crate) fn check_room(&self) -> Result<(), Status> {
         self.end_late();
         if self.table.borrow().len() >= self.most { Err(Status::COMMAND_SEQUENCE_ERROR) } else { Ok(()) }
     }
 
-    /// Opens one, which `tasks` look after: they end with it.
+    /// Opens a cursor for `found` and returns its identifier. `tasks` are killed when the cursor closes.
     pub(crate) fn open(&self, uid: u64, found: Rc<Found>, tasks: Vec<TaskId>) -> u32 {
         let mut table = self.table.borrow_mut();
         let mut id = self.next.get().max(1);
@@ -173,7 +177,11 @@ impl Cursors {
         id
     }
 
-    /// Takes one of a namespace for a command.
+    /// Borrows a cursor of namespace `uid` for a command.
+    ///
+    /// # Errors
+    /// [`Status::INVALID_FIELD`] for an unknown cursor, [`Status::COMMAND_SEQUENCE_ERROR`] if another command
+    /// uses it.
     pub(crate) fn take(&self, id: u32, uid: u64) -> Result<Rc<Found>, Status> {
         let mut table = self.table.borrow_mut();
         let entry = table.get_mut(&id).filter(|entry| entry.uid == uid);
@@ -185,7 +193,7 @@ impl Cursors {
         Ok(entry.found.clone())
     }
 
-    /// Gives it back, unless it was ended meanwhile.
+    /// Returns a borrowed cursor and restarts its timeout. No effect if it was closed in the meantime.
     pub(crate) fn give_back(&self, id: u32) {
         if let Some(entry) = self.table.borrow_mut().get_mut(&id) {
             entry.is_used = false;
@@ -194,19 +202,19 @@ impl Cursors {
         }
     }
 
-    /// Closes one, whatever is done for it.
+    /// Closes a cursor, even if a query is running for it.
     pub(crate) fn close(&self, id: u32) {
         let entry = self.table.borrow_mut().remove(&id);
         entry.into_iter().for_each(|entry| self.end(entry));
     }
 
-    /// Closes all.
+    /// Closes all cursors.
     pub(crate) fn clear(&self) {
         let all = self.table.take();
         all.into_values().for_each(|entry| self.end(entry));
     }
 
-    /// Closes those of a namespace.
+    /// Closes the cursors of a namespace.
     pub(crate) fn end_of(&self, uid: u64) {
         self.end_those(|entry| entry.uid == uid);
     }
@@ -236,7 +244,7 @@ impl Cursors {
         self.table.borrow().values().map(|entry| entry.until).min()
     }
 
-    /// Closes those that are not used for too long.
+    /// Closes cursors whose timeout has expired.
     pub(crate) async fn run(&self, clock: &Clock) {
         loop {
             self.end_late();

@@ -1,11 +1,11 @@
-//! Why a query ends without a result, or with a part of it.
+//! Reasons for which a query ends without a complete result.
 
 use crate::controller::command_set::programs::filter::FilterError;
 use byteway_query::{FormatError, QueryError};
 use byteway_tables::TablesError;
 use byteway_wire::nvme::vendor::csd::Problem;
 
-/// Why a query ends early.
+/// Reason for which a query ends early.
 pub(crate) enum Failure {
     Query(QueryError),
     Damaged(FormatError),
@@ -24,7 +24,7 @@ impl Failure {
     }
 }
 
-/// What kind of problem an error is.
+/// Problem code of an error, for the host.
 pub(crate) fn problem_of(error: &QueryError) -> Problem {
     match error {
         QueryError::Refused(_) => Problem::Refused,

@@ -1,4 +1,4 @@
-//! The life of a namespace of tables: its store is opened and closed; what Identify says of it.
+//! Life cycle of a tables namespace: opening and closing its store, and its Identify data.
 
 use crate::config::{CommandSet, ConfigError, CsdCanary, DriveConfig};
 use crate::controller::core::Core;
@@ -12,12 +12,12 @@ use byteway_wire::nvme::{IdentifyNamespace, Status};
 use byteway_wire::{FromBytes, IntoBytes};
 use std::rc::Rc;
 
-/// A namespace's store, while that can be used.
+/// Store of a namespace; `None` if it has not been opened.
 pub(crate) fn store_of(namespace: &Namespace) -> Option<Tables> {
     namespace.contents()
 }
 
-/// A namespace of tables, and its store, which knows what it has.
+/// Namespace `nsid` and its store. Waits until the store has recovered its catalog.
 pub(crate) async fn tables_of(core: &Core, nsid: u32) -> Result<(Rc<Namespace>, Tables), Status> {
     let namespace = core.namespace(nsid)?;
     let tables = store_of(&namespace).ok_or(Status::NAMESPACE_NOT_READY)?;
@@ -25,7 +25,7 @@ pub(crate) async fn tables_of(core: &Core, nsid: u32) -> Result<(Rc<Namespace>, 
     Ok((namespace, tables))
 }
 
-/// The one place where a failure of a store becomes a status.
+/// Maps a store error to a status. All commands of the set use it.
 pub(crate) fn status_of(core: &Core, error: TablesError) -> Status {
     match error {
         TablesError::NotFound | TablesError::Exists | TablesError::Name => Status::INVALID_FIELD.with_dnr(),
@@ -54,7 +54,7 @@ fn store_config(config: &DriveConfig, namespace: &Namespace) -> Option<TablesCon
     Some(TablesConfig { tables_max, canary, ..TablesConfig::new(extents.collect(), namespace.uid) })
 }
 
-/// Checks what the description of a drive says of the command set.
+/// Checks the drive configuration for this command set.
 pub(crate) fn check_config(config: &DriveConfig) -> Result<(), ConfigError> {
     let error = |message: &str| Err(ConfigError { message: message.to_owned() });
     let Some(policy) = &config.csd else {
@@ -75,7 +75,7 @@ pub(crate) fn check_config(config: &DriveConfig) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Whether a namespace of the drive can have a store.
+/// Checks that the namespace is large enough for a store.
 pub(crate) fn check_namespace(config: &DriveConfig, namespace: &Namespace) -> Result<(), ConfigError> {
     match store_config(config, namespace) {
         Some(store) => store.check().map_err(|error| ConfigError { message: error.to_string() }),
@@ -83,10 +83,10 @@ pub(crate) fn check_namespace(config: &DriveConfig, namespace: &Namespace) -> Re
     }
 }
 
-/// Gives a namespace its store, over what its units hold, if it has none.
+/// Opens the store of a namespace on its units, unless it is open.
 ///
 /// # Errors
-/// There can be no store of its size.
+/// [`Status::INVALID_FIELD`] if no store of this size is possible.
 pub(crate) fn open(core: &Core, namespace: &Namespace) -> Result<(), Status> {
     let Some(config) = store_config(&core.config, namespace) else { return Ok(()) };
     if store_of(namespace).is_some() {
@@ -97,40 +97,41 @@ pub(crate) fn open(core: &Core, namespace: &Namespace) -> Result<(), Status> {
     Ok(())
 }
 
-/// Takes a namespace its store, which no command uses any more: its units are to be deallocated.
+/// Closes the store of a namespace whose units are about to be deallocated. No command uses the store any
+/// more.
 ///
 /// # Errors
-/// At the end of the drive's life. The namespace has its store then, with what was in it.
+/// [`MediaError::WriteProtected`] at the end of the drive's life. The namespace keeps its store and contents.
 pub(crate) async fn close(core: &Core, namespace: &Namespace) -> Result<(), MediaError> {
     let Some(store) = store_of(namespace) else { return Ok(()) };
     if core.backing.health().is_read_only {
         return Err(MediaError::WriteProtected);
     }
-    // What it has begun to write is written; then it writes nothing more to units that are another's soon.
+    // Writes in flight must end here: later ones would overwrite units of the next owner.
     let _ = store.format().await;
     store.stop();
     namespace.clear_contents();
     Ok(())
 }
 
-/// All stores.
+/// Stores of all namespaces.
 pub(crate) fn stores(core: &Core) -> Vec<Tables> {
     core.inventory.all().iter().filter_map(|namespace| store_of(namespace)).collect()
 }
 
-/// Waits until all stores know what they hold.
+/// Waits until all stores have recovered their catalogs.
 pub(crate) async fn ready(core: &Core) {
     for store in stores(core) {
-        let _ = store.ready().await; // one that can't find out says so to who asks it
+        let _ = store.ready().await; // a failed recovery is reported to the commands that need the store
     }
 }
 
-/// The power goes: everything that was acknowledged is on the medium.
+/// Stops all stores at power-off. Acknowledged changes are on the medium already.
 pub(crate) fn power_off(core: &Core) {
     stores(core).iter().for_each(Tables::stop);
 }
 
-/// The Identify Namespace data structure of the set: sizes in bytes, as of a key value namespace.
+/// Identify Namespace data structure of the set. Sizes are in bytes, as for a KV namespace.
 pub(crate) fn identify(namespace: &Namespace, limits: Limits) -> Vec<u8> {
     let usage = store_of(namespace).map(|tables| tables.usage()).unwrap_or_default();
     let bytes = namespace.units() * UNIT_BYTES as u64;
@@ -148,7 +149,7 @@ pub(crate) fn identify(namespace: &Namespace, limits: Limits) -> Vec<u8> {
     id.as_bytes().to_vec()
 }
 
-/// The size of a namespace of tables that is to be created, units.
+/// Size in units of a tables namespace to create.
 pub(crate) fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
     let wanted = IdentifyNamespace::read_from_bytes(bytes).map_err(|_| Status::INVALID_FIELD.with_dnr())?;
     let is_plain = wanted.nmic <= u8::from(is_shared) && wanted.anagrpid == 0;

@@ -1,18 +1,18 @@
-//! Tables in the drive, and queries over them ([`byteway_wire::nvme::vendor::csd`]): a computational SSD. What a table is in flash is
-//! [`byteway_tables`]'s, what a query does [`byteway_query`]'s; here commands are looked at and answered, and what a query takes is
-//! charged to the drive's cores, DRAM and flash.
+//! Tables in the drive, and queries over them ([`byteway_wire::nvme::vendor::csd`]): a computational SSD.
+//! [`byteway_tables`] stores the tables, [`byteway_query`] evaluates queries. This module checks and answers
+//! commands, and charges queries to the drive's cores, DRAM and flash.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`tables`] | Table Create, Drop, List, Groups, Read |
-//! | [`upload`] | Table Append: what is brought, until it ends |
+//! | [`upload`] | Table Append: parts of an upload, until it is complete |
 //! | [`task`] | Task, Result, Cancel |
-//! | [`cursor`] | cursors: how many, of whom, until when |
-//! | [`run`] | a query that is executed: its evaluation |
-//! | [`reading`] | what readers bring from flash for it |
-//! | [`failure`] | why it ends early |
-//! | [`cost`] | what the work of a query takes |
-//! | [`life`] | a namespace's store: opened, closed; Identify |
+//! | [`cursor`] | cursors: limit, owner, timeout |
+//! | [`run`] | execution of a query: evaluation |
+//! | [`reading`] | execution of a query: reads from flash |
+//! | [`failure`] | reasons for which a query ends early |
+//! | [`cost`] | cost of a query on the cores |
+//! | [`life`] | a namespace's store: open, close, Identify |
 
 use crate::config::{CommandSet, ConfigError, DriveConfig, NamespaceConfig};
 use crate::controller::Controller;
@@ -45,7 +45,7 @@ pub mod tables;
 pub mod task;
 pub mod upload;
 
-/// The command set's own state; each namespace has its store for its contents.
+/// State of the command set. Each namespace holds its own store.
 pub struct Csd {
     cursors: Rc<Cursors>,
     uploads: Rc<Uploads>,
@@ -55,7 +55,6 @@ impl IoCommandSet for Csd {
     const CSI: Option<u8> = Some(csi::TABLES);
     const HAS_STREAMS: bool = true;
 
-    /// Without cursors.
     fn new(clock: &Clock, config: &DriveConfig) -> Self {
         Csd {
             cursors: Rc::new(Cursors::new(clock, config.csd.as_ref())),
@@ -176,7 +175,7 @@ impl IoCommandSet for Csd {
         life::ready(core).await;
     }
 
-    /// Cursors and uploads end.
+    /// Closes all cursors and drops all uploads.
     fn reset(&self) {
         self.cursors.clear();
         self.uploads.clear();
@@ -187,7 +186,7 @@ impl IoCommandSet for Csd {
         life::power_off(core);
     }
 
-    /// Ends cursors and uploads that are not used for too long.
+    /// Spawns the tasks that end unused cursors and uploads.
     fn spawn(&self, core: &Rc<Core>) {
         if Self::is_offered(&core.config) {
             let (clock, cursors) = (core.clock.clone(), self.cursors.clone());
@@ -198,14 +197,13 @@ impl IoCommandSet for Csd {
     }
 }
 
-/// Whether a task's payload goes on in pieces that name their places.
+/// Whether the pieces of a task's payload carry their offsets (pipelined piggyback).
 fn is_pipelined(sqe: &Sqe) -> bool {
     sqe.cdw2 & Head::PIPELINED != 0
 }
 
-/// What others see of the stores.
 impl Controller {
-    /// How much the tables of all namespaces take; none: it has no such namespace.
+    /// Usage of all tables namespaces together; `None` if the drive has none.
     pub fn tables_usage(&self) -> Option<TablesUsage> {
         let stores = life::stores(self.core());
         let usage = stores.iter().map(byteway_tables::Tables::usage);
@@ -220,7 +218,7 @@ impl Controller {
 }
 
 impl NamespaceConfig {
-    /// Tables, for which the drive needs [`DriveConfig::csd`].
+    /// A namespace of tables; the drive needs [`DriveConfig::csd`].
     pub const fn tables(units: u64) -> NamespaceConfig {
         NamespaceConfig { units, block: BlockSize::B4096, set: CommandSet::Tables }
     }

@@ -1,8 +1,8 @@
-//! Row groups that are brought from flash for a query: by several readers at once, in pieces, in the order in which they are evaluated, so
-//! that the first one is there soon.
+//! Reads the row groups of a query from flash. Several readers work at once, in pieces, in the order of
+//! evaluation, so that the first row group arrives early.
 //!
-//! A row group that zone maps rule out is not read. Readers stay a few row groups before the one that is evaluated: memory is bounded by
-//! row groups.
+//! Row groups that zone maps rule out are not read. Readers stay a few row groups ahead of the evaluation,
+//! which bounds memory.
 
 use crate::config::CsdCanary;
 use crate::controller::command_set::csd::failure::Failure;
@@ -16,57 +16,57 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Row groups that are brought before the one that is evaluated, in addition to one for each reader.
+/// Row groups read ahead of the evaluated one, in addition to one per reader.
 const AHEAD: usize = 2;
 
-/// Bytes of a read of flash, at most: enough for all channels of a drive.
+/// Maximum size of a flash read: enough to occupy all channels of a drive.
 const PIECE_BYTES: u32 = 512 << 10;
 
-/// Bytes that are being read, at most: with more, the first row group would be there later, and the last no sooner.
+/// Maximum number of bytes being read. More would delay the first row group without speeding up the last.
 const IN_FLIGHT_BYTES: u64 = 2 << 20;
 
-/// Gaps between columns that are read with them, instead of with a read of their own.
+/// Gaps between columns up to this size are read too, which saves a separate read.
 const GAP_BYTES: u64 = 4096;
 
-/// A row group that was brought, with the chunks of its columns; none: it was ruled out.
+/// A row group with its column chunks; `None` if zone maps ruled it out.
 pub(crate) type Brought = Result<Option<(GroupMeta, Vec<Vec<u8>>)>, Failure>;
 
-/// What a query reads of a table.
+/// Reads of one query from one table.
 pub(crate) struct Reading {
     core: Rc<Core>,
     tables: Tables,
     table: Table,
     schema: Schema,
     execution: Rc<RefCell<Execution>>,
-    /// The columns that are read, ascending.
+    /// Columns to read, ascending.
     columns: Vec<usize>,
     state: RefCell<State>,
-    /// A row group is there, or may be read now.
+    /// Notified when a row group has arrived, or another one may be read.
     pub(crate) changed: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// The next row group whose description is looked at, and how many are being looked at.
+    /// Next row group whose description is to be read, and number of such reads in flight.
     next: usize,
     looking: usize,
-    /// The row group that is evaluated.
+    /// Index of the first row group that has not been taken for evaluation.
     evaluated: usize,
-    /// Bytes that are being read.
+    /// Bytes being read.
     in_flight: u64,
     coming: BTreeMap<usize, Coming>,
     brought: BTreeMap<usize, Brought>,
 }
 
-/// A row group of which not all pieces are there.
+/// A row group whose pieces have not all arrived.
 struct Coming {
     meta: GroupMeta,
-    /// Where its columns are.
+    /// Byte ranges of the columns: offset and length.
     ranges: Vec<(u64, u32)>,
     pieces: Vec<Piece>,
-    /// Pieces that readers have taken.
+    /// Number of pieces that readers have taken.
     taken: usize,
-    /// Pieces that are there, by where they begin.
+    /// Pieces that have arrived, by offset.
     there: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -76,15 +76,15 @@ impl Coming {
     }
 }
 
-/// What a reader does next.
+/// Next step of a reader.
 enum Next {
-    /// Looks at the description of a row group.
+    /// Read the description of a row group.
     Look(usize),
-    /// Reads a piece of one.
+    /// Read a piece of a row group.
     Read(usize, Piece),
-    /// Nothing, until something changes.
+    /// Wait for a change.
     Wait,
-    /// Nothing any more.
+    /// All row groups are read.
     End,
 }
 
@@ -101,7 +101,7 @@ impl Reading {
         Rc::new(Reading { core, tables, table, schema, execution, columns, state, changed })
     }
 
-    /// How many readers there are.
+    /// Number of concurrent readers.
     pub(crate) fn readers(&self) -> usize {
         self.core.config.csd.as_ref().map_or(1, |policy| policy.readers as usize)
     }
@@ -118,7 +118,7 @@ impl Reading {
         &self.table.groups
     }
 
-    /// The row group with that index, if it is there. Then those after it may be read.
+    /// Takes row group `index` if it has arrived; further ones may then be read.
     pub(crate) fn take(&self, index: usize) -> Option<Brought> {
         let mut state = self.state.borrow_mut();
         let brought = state.brought.remove(&index)?;
@@ -133,7 +133,7 @@ impl Reading {
         let readers = self.readers();
         let with_pieces = state.coming.values().filter(|coming| coming.taken < coming.pieces.len()).count();
         let has_next = state.next < self.table.groups.len();
-        // Descriptions are looked at ahead: where they are not known yet, each takes a read of its own.
+        // Descriptions are read ahead: one that is not cached costs a flash read.
         if has_next
             && with_pieces + state.looking < readers.max(2)
             && state.next <= state.evaluated + readers + AHEAD
@@ -158,7 +158,7 @@ impl Reading {
         if has_next || state.looking > 0 { Next::Wait } else { Next::End }
     }
 
-    /// Brings row groups until all are there.
+    /// Reads row groups until none is left.
     pub(crate) async fn read(self: Rc<Self>) {
         loop {
             match self.next() {
@@ -194,7 +194,7 @@ impl Reading {
         let mut state = self.state.borrow_mut();
         debug_assert!(state.in_flight >= u64::from(piece.bytes));
         state.in_flight -= u64::from(piece.bytes);
-        // After one piece failed, the others are not wanted.
+        // A failed piece has ended this row group; the others are dropped.
         let Some(coming) = state.coming.get_mut(&index) else { return };
         match bytes {
             Ok(bytes) => {
@@ -219,7 +219,7 @@ impl Reading {
         GroupMeta::from_bytes(&self.schema, &meta).map_err(Failure::Damaged)
     }
 
-    /// What is to be read of a row group; none: nothing in it can match, or nothing more is wanted.
+    /// Determines the reads for a row group; `None` if no row can match, or the query needs no more rows.
     async fn look(&self, index: usize) -> Result<Option<Coming>, Failure> {
         let meta = self.meta(&self.table.groups[index]).await?;
         let canary = self.core.config.csd.as_ref().and_then(|policy| policy.canary);

@@ -1,10 +1,11 @@
-//! A query that is executed: readers bring row groups from flash, a few ahead, and one task evaluates them in their order.
+//! Execution of a query: readers fetch row groups from flash, a few ahead, and one task evaluates them in
+//! order.
 //!
-//! What is evaluated is done at once in the simulator's own time, by real values; then the cores' time for that passes, in short slices,
-//! between which commands have their turn, and what has been found can be fetched as it is written down. The evaluation waits while more
-//! than [`CsdPolicy::buffer_bytes`](crate::config::CsdPolicy::buffer_bytes) wait to be fetched.
+//! Evaluation itself takes no virtual time. Afterwards the cores are charged for it in short slices, between
+//! which commands run, and the result becomes available slice by slice. Evaluation pauses while more than
+//! [`CsdPolicy::buffer_bytes`](crate::config::CsdPolicy::buffer_bytes) are unfetched.
 //!
-//! Where a program filters rows, it does so between the decoding of a row group and its evaluation, which sees only the rows that are left.
+//! A program that filters rows runs after a row group is decoded. The query sees only the rows that pass.
 
 use crate::controller::command_set::csd::cost;
 use crate::controller::command_set::csd::cursor::Found;
@@ -22,13 +23,13 @@ use byteway_tables::{Table, Tables};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A program that filters rows, and the columns that it is given.
+/// A row filter program, and the columns that it receives.
 pub(crate) struct RowFilter {
     pub(crate) program: ProgramFilter,
     pub(crate) columns: FilterColumns,
 }
 
-/// What a task asks, of a table that there is.
+/// A task bound to an existing table, ready to execute.
 pub(crate) struct Prepared {
     pub(crate) table: Table,
     pub(crate) schema: Schema,
@@ -43,11 +44,11 @@ struct Running {
     found: Rc<Found>,
 }
 
-/// Begins to execute a query of a table; gives the tasks that do.
+/// Starts the execution of a query. Returns its tasks.
 pub(crate) fn begin(core: &Rc<Core>, tables: Tables, prepared: Prepared, found: Rc<Found>) -> Vec<TaskId> {
     let clock = &core.clock;
     let Prepared { table, schema, execution, filter } = prepared;
-    // Those of the execution and of the filter.
+    // Columns of the execution and of the filter.
     let mut columns = execution.columns().to_vec();
     columns.extend(filter.iter().flat_map(|filter| filter.columns.indexes()));
     columns.sort_unstable();
@@ -61,7 +62,7 @@ pub(crate) fn begin(core: &Rc<Core>, tables: Tables, prepared: Prepared, found: 
     tasks
 }
 
-/// Evaluates row groups as they come.
+/// Evaluates row groups as they arrive, and ends the result.
 async fn evaluate(running: Running, filter: Option<RowFilter>) {
     match running.evaluate_all(filter).await {
         Ok(()) => running.found.end(),
@@ -139,13 +140,13 @@ impl Running {
         self.reading.columns().iter().zip(chunks).map(column).collect()
     }
 
-    /// The columns of these indexes, of those that are read.
+    /// Arrays of the given columns, out of the arrays of all columns that are read.
     fn arrays_of(&self, columns: impl Iterator<Item = usize>, arrays: &[ArrayRef]) -> Vec<ArrayRef> {
         let place = |column| self.reading.columns().binary_search(&column).ok();
         columns.filter_map(|column| arrays.get(place(column)?).cloned()).collect()
     }
 
-    /// The rows of a row group that the program wants.
+    /// Indexes of the rows that pass the program.
     async fn select(
         &self,
         filter: &mut RowFilter,
@@ -158,7 +159,7 @@ impl Running {
         filter.program.select(&self.core, &rows, first_row).await.map_err(Failure::Program)
     }
 
-    /// Gives rows to the query.
+    /// Passes rows to the query.
     fn push(&self, arrays: &[ArrayRef], rows: usize) -> Result<Option<RecordBatch>, Failure> {
         let mut execution = self.execution.borrow_mut();
         let columns = execution.columns().to_vec();
@@ -167,7 +168,8 @@ impl Running {
         execution.push(&batch).map_err(Failure::Query)
     }
 
-    /// The cores' time for the work since `before` passes, at whose end `bytes` of the result are written down, slice by slice.
+    /// Charges the cores for the work since `before`, slice by slice. `bytes` of the result become available
+    /// in proportion.
     async fn pass(&self, before: &Work, now: &Work, bytes: &[u8]) {
         let core = &self.core;
         let mut written = 0;
@@ -184,7 +186,7 @@ impl Running {
                 }
             }
         }
-        // What is no batch, such as a schema or the end of a stream, takes no time.
+        // Bytes that belong to no batch (schema, end of stream) take no time.
         self.found.add(&bytes[written..]);
     }
 }

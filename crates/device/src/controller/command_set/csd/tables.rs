@@ -1,4 +1,4 @@
-//! Commands about tables.
+//! Commands about tables: Table Create, Drop, List, Groups and Read.
 
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::send::send;
@@ -13,13 +13,13 @@ use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::csd::{Create, END, GroupRecord, List, Read, TOO_SMALL, TableRecord};
 use std::rc::Rc;
 
-/// Whether the drive transfers so many bytes with one command.
+/// Checks a length against the maximum data transfer size.
 pub(crate) fn check_bytes(context: &Context<'_>, bytes: u32) -> Result<(), Status> {
     let most = context.core.config.controller.transfer_bytes_max;
     if bytes > most { Err(Status::INVALID_FIELD.with_dnr()) } else { Ok(()) }
 }
 
-/// The table that a command names.
+/// The table with this number.
 pub(crate) fn table(tables: &Tables, number: u32) -> Result<Table, Status> {
     tables.table(TableId(number)).ok_or(Status::INVALID_FIELD.with_dnr())
 }
@@ -122,7 +122,7 @@ fn group_of(table: &Table, number: u32) -> Result<Rc<Group>, Status> {
     table.groups.get(number as usize).cloned().ok_or(Status::INVALID_FIELD.with_dnr())
 }
 
-/// Records of a list that goes into a host's buffer.
+/// Records of a list, up to the size of the host's buffer.
 struct Records {
     room: usize,
     told: u32,
@@ -133,7 +133,7 @@ impl Records {
         Records { room: buffer_bytes as usize, told: END }
     }
 
-    /// Adds a record, if there is room.
+    /// Appends a record. Returns false, without appending it, if the buffer is too small.
     fn add(&mut self, into: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) -> bool {
         let before = into.len();
         push(into);

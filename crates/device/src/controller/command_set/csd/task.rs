@@ -1,4 +1,4 @@
-//! Queries: a task is brought, its result is fetched.
+//! Query commands: Task, Result and Cancel.
 
 use crate::config::CommandSet;
 use crate::controller::command::context::{Context, Reply};
@@ -25,17 +25,17 @@ use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::csd::{self, END, FILTERED, Fetch, Filtered, Problem};
 use std::rc::Rc;
 
-/// How a task's bytes say what is asked.
+/// Format of a task's payload.
 #[derive(Clone, Copy)]
 enum TaskForm {
-    /// By themselves.
+    /// A query.
     Plain(Form),
-    /// With a program before them that filters rows.
+    /// A query behind a program that filters its rows.
     Filtered,
 }
 
 impl TaskForm {
-    /// The form with this code; only a drive with programs has filters.
+    /// Decodes a form. [`FILTERED`] requires a drive with programs.
     fn of(core: &Core, code: u8) -> Result<TaskForm, Status> {
         match Form::from_code(code) {
             Some(form) => Ok(TaskForm::Plain(form)),
@@ -45,7 +45,7 @@ impl TaskForm {
     }
 }
 
-/// What a command says of a task, if the drive takes it.
+/// Parses and checks the command, without its payload.
 fn check(context: &Context<'_>) -> Result<(csd::Task, TaskForm), Status> {
     let command = csd::Task::parse(context.sqe);
     let form = TaskForm::of(context.core, command.form)?;
@@ -56,7 +56,7 @@ fn check(context: &Context<'_>) -> Result<(csd::Task, TaskForm), Status> {
     Ok((command, form))
 }
 
-/// Task.
+/// Executes Task.
 pub(crate) async fn task(
     cursors: &Cursors,
     context: &Context<'_>,
@@ -69,7 +69,7 @@ pub(crate) async fn task(
     begin(cursors, context, asked, &workspace.bytes).await
 }
 
-/// Task Piggyback.
+/// Executes Task Piggyback.
 pub(crate) async fn begin_stream(
     cursors: &Cursors,
     context: &Context<'_>,
@@ -90,7 +90,7 @@ pub(crate) async fn begin_stream(
     }
 }
 
-/// A stream is complete: the task begins, if its namespace is there still.
+/// Starts the task of a complete stream, if its namespace still exists.
 pub(crate) async fn end_stream(
     cursors: &Cursors,
     context: &Context<'_>,
@@ -106,7 +106,7 @@ pub(crate) async fn end_stream(
     begin(cursors, context, asked, payload).await
 }
 
-/// What is to be done with a payload that has come.
+/// A task whose payload has arrived.
 struct Asked<'a> {
     uid: u64,
     tables: &'a Tables,
@@ -114,7 +114,7 @@ struct Asked<'a> {
     is_check: bool,
 }
 
-/// Opens a cursor, and begins to execute what it is about; a task that is only checked opens none.
+/// Opens a cursor and starts the task. A task that is only checked opens no cursor.
 async fn begin(
     cursors: &Cursors,
     context: &Context<'_>,
@@ -135,7 +135,7 @@ async fn begin(
     let parsed = core.placement.run(WorkKind::Task, (payload.len() as u64).div_ceil(64)).await;
     context.charge_firmware(parsed.queued);
     context.check()?;
-    cursors.check_room()?; // others may have come meanwhile
+    cursors.check_room()?; // others may have been opened during the wait
     add(&core.counters.tasks, 1);
     let found = Rc::new(Found::new(&core.clock));
     let tasks = match prepare(core, tables, form, payload) {
@@ -148,7 +148,7 @@ async fn begin(
     Ok(Reply::Done([cursors.open(uid, found, tasks), 0]))
 }
 
-/// What a payload asks, of a table that there is.
+/// Parses a payload and binds it to its table.
 fn prepare(
     core: &Core,
     tables: &Tables,
@@ -161,14 +161,14 @@ fn prepare(
     }
 }
 
-/// The same of a task whose rows a program filters, which is taken in use.
+/// Like [`prepare_plain`], with a program that filters rows. The program counts as in use from now on.
 fn prepare_filtered(core: &Core, tables: &Tables, payload: &[u8]) -> Result<Prepared, (Problem, String)> {
     let malformed = |words: &str| (Problem::Malformed, words.to_owned());
     let filtered = Filtered::parse(payload).ok_or_else(|| {
-        malformed("a filtered task: its bytes end before its task begins, or a name is no text")
+        malformed("a filtered task: it is truncated before its task, or a column name is not UTF-8")
     })?;
     let form = Form::from_code(filtered.form)
-        .ok_or_else(|| malformed("a filtered task: the task behind the program has no form that there is"))?;
+        .ok_or_else(|| malformed("a filtered task: the contained task has an unknown form"))?;
     let mut prepared = prepare_plain(tables, form, filtered.task)?;
     let columns =
         FilterColumns::bind(filtered.columns.iter().copied(), &prepared.table.name, &prepared.schema)
@@ -197,7 +197,7 @@ fn prepare_plain(tables: &Tables, form: Form, payload: &[u8]) -> Result<Prepared
     Ok(Prepared { table, schema, execution, filter: None })
 }
 
-/// Result.
+/// Executes Result.
 pub(crate) async fn result(
     cursors: &Cursors,
     context: &Context<'_>,
@@ -211,13 +211,13 @@ pub(crate) async fn result(
     }
     let (namespace, _) = tables_of(core, context.sqe.nsid).await?;
     let uid = namespace.uid;
-    drop(namespace); // it may be deleted while this waits
+    drop(namespace); // so that it can be deleted while this command waits
     context.resolve(workspace, buffer_bytes.into(), true).await?;
     let found = cursors.take(cursor, uid)?;
     let fetched = fetch(context, workspace, &found, buffer_bytes as usize).await;
     match fetched {
         Ok(dw1) if dw1 & END == 0 => cursors.give_back(cursor),
-        // The end; or what was fetched is lost.
+        // The result is complete, or the fetched bytes are lost.
         Ok(_) | Err(_) => cursors.close(cursor),
     }
     let dw1 = fetched?;
@@ -249,7 +249,7 @@ async fn fetch(
     Ok(dw1)
 }
 
-/// Cancel.
+/// Executes Cancel.
 pub(crate) fn cancel(cursors: &Cursors, context: &Context<'_>) -> Result<Reply, Status> {
     let cursor = Fetch::parse(context.sqe).cursor;
     let namespace = context.core.namespace(context.sqe.nsid)?;

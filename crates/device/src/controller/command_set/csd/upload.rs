@@ -1,4 +1,5 @@
-//! Table Append: parts of an Arrow IPC stream are brought, and appended when the last one has come.
+//! Table Append: collects the parts of an Arrow IPC stream, and appends its rows when the last part has
+//! arrived.
 
 use crate::config::CsdPolicy;
 use crate::controller::command::context::{Context, Reply};
@@ -20,7 +21,7 @@ struct Upload {
     uid: u64,
     table: u32,
     until: Time,
-    /// None: a command uses them.
+    /// Bytes received so far; `None` while a command uses them.
     bytes: Option<Vec<u8>>,
 }
 
@@ -37,7 +38,6 @@ pub struct Uploads {
 }
 
 impl Uploads {
-    /// None yet.
     pub(crate) fn new(clock: &Clock, policy: Option<&CsdPolicy>) -> Uploads {
         Uploads {
             clock: clock.clone(),
@@ -51,17 +51,17 @@ impl Uploads {
         }
     }
 
-    /// Forgets all.
+    /// Drops all uploads.
     pub(crate) fn clear(&self) {
         self.table.borrow_mut().clear();
     }
 
-    /// Forgets those of a namespace.
+    /// Drops the uploads of a namespace.
     pub(crate) fn end_of(&self, uid: u64) {
         self.table.borrow_mut().retain(|_, upload| upload.uid != uid);
     }
 
-    /// Forgets those that are not used for too long.
+    /// Drops uploads whose timeout has expired.
     pub(crate) async fn run(&self, clock: &Clock) {
         loop {
             self.end_late();
@@ -78,7 +78,7 @@ impl Uploads {
         self.table.borrow_mut().retain(|_, upload| upload.until > now);
     }
 
-    /// Takes the bytes of an upload that goes on, or begins one.
+    /// Takes the bytes of an existing upload, or starts a new one.
     fn take(&self, command: Append, uid: u64) -> Result<(u32, Vec<u8>), Status> {
         let mut table = self.table.borrow_mut();
         if command.upload == 0 {
@@ -110,7 +110,7 @@ impl Uploads {
     }
 }
 
-/// An upload that a command has: forgotten unless it is kept.
+/// An upload in use by a command. It is dropped with this unless its bytes were given back.
 struct Held<'a> {
     uploads: &'a Uploads,
     id: u32,
@@ -125,7 +125,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Table Append. A part that fails ends its upload.
+/// Executes Table Append. If a part fails, its upload ends.
 pub(crate) async fn append(
     uploads: &Uploads,
     context: &Context<'_>,
@@ -168,7 +168,7 @@ pub(crate) async fn append(
     Ok(Reply::Done([rows as u32, (rows >> 32) as u32]))
 }
 
-/// The row groups of a stream.
+/// Encodes the rows of a stream as row groups.
 fn encode(schema: &[u8], bytes: &[u8], group_rows: usize) -> Result<Vec<NewGroup>, QueryError> {
     let schema = Schema::from_bytes(schema)?;
     let mut groups = Vec::new();

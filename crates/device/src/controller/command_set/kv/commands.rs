@@ -34,7 +34,8 @@ pub(crate) async fn store(context: &Context<'_>, workspace: &mut Workspace) -> R
     put(context, &pairs, key, &workspace.bytes, origin, mode).await
 }
 
-/// KV Store Many. All pairs are checked before the first is stored; the processor copies each value to its place.
+/// KV Store Many. All key-value pairs are checked before the first is stored; the processor copies each value
+/// to its location.
 pub(crate) async fn store_many(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
     let (core, spans) = (context.core, context.core.port.spans());
     let command = StoreMany::parse(context.sqe);
@@ -186,7 +187,7 @@ pub(crate) async fn begin_stream(
     }
 }
 
-/// Completes a stream: stores the pair, if its namespace still exists.
+/// Completes a stream: stores the key-value pair, if its namespace still exists.
 pub(crate) async fn end_stream(
     context: &Context<'_>,
     head: &StreamHead,

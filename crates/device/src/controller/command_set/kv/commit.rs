@@ -63,7 +63,7 @@ async fn move_dram(core: &Core, what: &'static str, bytes: u32, span: SpanId) {
     core.port.spans().charge_split(span, core.clock.now(), passage.queued, Stage::Dram);
 }
 
-/// Stores the pair of a record, and answers, unless a reset came first.
+/// Stores the key-value pair of a record and acknowledges it, unless a reset came first.
 async fn take_record(core: &Core, record: &CommitRecord, value: &mut Vec<u8>, span: SpanId) {
     let life = core.memory.commits.generation();
     let is_live = || core.memory.commits.generation() == life;

@@ -1,5 +1,5 @@
-//! Iterators over the pairs of a KV namespace ([`byteway_wire::nvme::vendor::kv`]). Their number is limited, and unused
-//! ones time out, because each keeps the space of its snapshot in use.
+//! Iterators over the key-value pairs of a KV namespace ([`byteway_wire::nvme::vendor::kv`]). Their number is
+//! limited, and unused ones time out, because each keeps the space of its snapshot in use.
 
 use crate::config::KvPolicy;
 use crate::controller::command::context::{Context, Reply};
@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 /// State of an iterator.
 struct Place {
     cursor: Cursor,
-    /// A pair that did not fit into the last transfer; its value is `value`.
+    /// Key of a pair that did not fit in the last transfer; `value` holds its value.
     pending: Option<Key>,
     value: Vec<u8>,
-    /// Status of a failed look-up of the next pair.
+    /// Status of a failed look-up of the next key-value pair.
     failed: Option<Status>,
 }
 
@@ -128,7 +128,7 @@ impl Iterators {
         Ok(Reply::Done([id, 0]))
     }
 
-    /// KV Next. A failure while reading pairs ends the iterator, because the pairs already taken are lost.
+    /// KV Next. A failed read ends the iterator, because the key-value pairs already taken are lost.
     pub(crate) async fn next(
         &self,
         context: &Context<'_>,
@@ -172,7 +172,7 @@ impl Iterators {
     }
 }
 
-/// Appends the next pairs to `into`, up to `bytes` bytes; returns the dwords of the completion.
+/// Appends the next key-value pairs to `into`, up to `bytes` bytes; returns the dwords of the completion.
 async fn gather(
     context: &Context<'_>,
     place: &mut Place,

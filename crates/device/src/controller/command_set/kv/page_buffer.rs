@@ -47,8 +47,8 @@ pub(crate) fn find(core: &Core, address: u64) -> Option<(u32, Kv)> {
     (at < pairs.buffer_bytes()).then_some((at, pairs))
 }
 
-/// Stores a pair whose value lies at `at` in the page buffer, for a command or a record, once its checksum matches.
-/// `value` is a reused buffer.
+/// Stores a key-value pair whose value lies at `at` in the page buffer, for a command or a record, once its
+/// checksum matches. `value` is a reused buffer.
 pub(crate) async fn store_at(
     core: &Core,
     followed: Followed<'_>,
@@ -75,8 +75,8 @@ pub(crate) async fn store_at(
     Ok(told)
 }
 
-/// Stores a pair whose value of `bytes` bytes the host has placed in the page buffer, if the data pointer says so.
-/// Returns the write pointer and the limit; `None`: the value is elsewhere.
+/// Stores a key-value pair whose value of `bytes` bytes the host has placed in the page buffer, if the data
+/// pointer says so. Returns the write pointer and the limit; `None` if the value is elsewhere.
 pub(crate) async fn store_placed(
     context: &Context<'_>,
     workspace: &mut Workspace,

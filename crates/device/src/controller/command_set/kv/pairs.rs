@@ -26,7 +26,7 @@ pub(crate) fn pairs_of(core: &Core, nsid: u32) -> Result<(Rc<Namespace>, Kv), St
     Ok((namespace, pairs))
 }
 
-/// As [`pairs_of`], if the namespace is writable.
+/// Like [`pairs_of`], if the namespace is writable.
 pub(crate) fn writable_pairs(core: &Core, nsid: u32) -> Result<(Rc<Namespace>, Kv), Status> {
     let (namespace, pairs) = pairs_of(core, nsid)?;
     namespace.check_writable()?;
@@ -62,7 +62,7 @@ pub(crate) fn key(field: &KeyField) -> Result<Key, Status> {
     field.key().and_then(Key::new).ok_or(Status::INVALID_KEY_SIZE.with_dnr())
 }
 
-/// As [`key`]; an empty key selects the first one.
+/// Like [`key`]; an empty key selects the first one.
 pub(crate) fn key_or_first(field: &KeyField) -> Result<Key, Status> {
     if field.length == 0 { Ok(Key::FIRST) } else { key(field) }
 }
@@ -78,7 +78,7 @@ pub(crate) fn check_value(core: &Core, bytes: u32) -> Result<(), Status> {
     Ok(())
 }
 
-/// Stores a pair and answers the command.
+/// Stores a key-value pair and answers the command.
 pub(crate) async fn put(
     context: &Context<'_>,
     pairs: &Kv,

@@ -34,7 +34,7 @@ impl Context<'_> {
         Ok(namespace)
     }
 
-    /// With `fua`: flushes what is about to be read, so that it is read from flash.
+    /// With `fua`: flushes the units to be read, so that they are read from flash.
     pub(crate) async fn commit(&self, fua: bool) -> Result<(), Status> {
         if fua {
             settle(self).await?;

@@ -1,11 +1,11 @@
-//! Execute Program: a run in slices, so that a long one holds up nothing else and can be ended.
+//! Execute Program: runs in slices, so that a long run delays no other command and can be aborted.
 //!
-//! A program finds the number of its parameters' bytes and where they are, the two parameters of the command, and how many memory ranges it has:
-//! R1 address of the parameters in the data, R2 their bytes, R3 and R4 the command's parameters, R5 ranges. The ranges lie where
-//! [`byteway_program::memory`] says. A range of a namespace that is write protected can only be read.
+//! Arguments of a program: R1 address of the parameters in the data, R2 their length in bytes, R3 and R4 the
+//! two parameters of the command, R5 the number of memory ranges. [`byteway_program::memory`] gives the
+//! addresses of ranges. Ranges of a write-protected namespace are read-only.
 //!
-//! What a slice stores is there when the slice begins; what it takes of a core passes then. Of a run that is ended, what its slices have stored
-//! stays. The host may read and write the memory meanwhile: nothing is locked.
+//! Stores of a slice take effect when the slice begins; its core time passes afterwards. Stores of an aborted
+//! run remain. Memory is not locked: the host may read and write it during a run.
 
 use crate::config::{CommandSet, ProgramsCanary, ProgramsPolicy};
 use crate::controller::command::context::{Context, Reply};
@@ -25,10 +25,10 @@ use byteway_wire::nvme::slm::GRANULARITY;
 use std::rc::Rc;
 
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
-/// Instructions between two looks at whether the command is to go on.
+/// Instructions between two checks for an abort.
 pub(crate) const SLICE: u64 = 10_000;
 
-/// A range that a run can reach, whose namespace is held until it ends.
+/// A memory range of a run. Holds its namespace until the run ends.
 struct Reached {
     _namespace: Rc<Namespace>,
     memory: Rc<LocalMemory>,
@@ -37,16 +37,16 @@ struct Reached {
     is_writable: bool,
 }
 
-/// The memory of a run.
+/// Memory of a run: parameters and ranges.
 struct RunMemory<'a> {
     parameters: &'a [u8],
     ranges: Vec<Reached>,
-    /// It is broken on purpose: a store to the last bytes of a range is lost.
+    /// Injected defect: a store to the last bytes of a range is lost.
     loses_stores: bool,
 }
 
 impl RunMemory<'_> {
-    /// The range that these bytes lie in, and where in its memory.
+    /// The range that contains these bytes, and their offset in its memory.
     fn find(&self, address: u64, bytes: usize) -> Result<(&Reached, u64), Denied> {
         let (index, offset) = range_of(address).ok_or(Denied::OutOfRange)?;
         let range = self.ranges.get(index as usize).ok_or(Denied::OutOfRange)?;
@@ -94,8 +94,8 @@ impl Memory for RunMemory<'_> {
     }
 }
 
-/// Has a core do what a slice of a run weighs, in its turn; gives how long it waited for the core. Where modelled time doesn't pass others
-/// come to their turn all the same.
+/// Charges a slice of a run to a core, when one of the slots for slices is free. Returns the time spent
+/// waiting for the core. Yields even if modelled time does not pass, so that other tasks run.
 pub(crate) async fn spend(core: &Core, run: &Run, weight: u64) -> Delay {
     let queued = {
         let _turn = run.turns().acquire(1).await;
@@ -153,7 +153,7 @@ pub(crate) async fn execute(
     }
 }
 
-/// The status of a run that was stopped, whose instruction and address go with it.
+/// Status of a stopped run. Its instruction and address go to the completion and the error log.
 fn stopped(workspace: &mut Workspace, trap: Trap) -> Status {
     workspace.failed_dword = trap.at;
     match trap.cause {
@@ -166,7 +166,7 @@ fn stopped(workspace: &mut Workspace, trap: Trap) -> Status {
     }
 }
 
-/// Whether the data of a command can be what it says; gives how many bytes of it are ranges.
+/// Checks lengths and counts of the command. Returns the number of data bytes that are ranges.
 fn check_data(core: &Core, policy: &ProgramsPolicy, command: &ExecuteProgram) -> Result<usize, Status> {
     if command.bytes > core.config.controller.transfer_bytes_max || command.ranges > 0 && command.set != 0 {
         return Err(INVALID_FIELD);
@@ -178,7 +178,7 @@ fn check_data(core: &Core, policy: &ProgramsPolicy, command: &ExecuteProgram) ->
     if bytes <= command.bytes as usize { Ok(bytes) } else { Err(INVALID_FIELD) }
 }
 
-/// The ranges of a set, if there can be one of them.
+/// Checks ranges and forms a set of them.
 pub(crate) fn set_of(
     core: &Core,
     policy: &ProgramsPolicy,
@@ -219,16 +219,16 @@ fn bytes_of(namespace: &Namespace) -> u64 {
     memory_of(namespace).map_or(0, |memory| memory.bytes())
 }
 
-/// The memory of a range, if its namespace is still the one that it was made for.
+/// Memory of a range, if the namespace that the set was created for still exists.
 fn reach(core: &Core, SetRange { range, uid }: &SetRange) -> Result<Reached, Status> {
     let unusable = Status::INVALID_MEMORY_NAMESPACE.with_dnr();
     let namespace = core.inventory.active(range.nsid).map_err(|_| unusable)?;
     if namespace.uid != *uid {
         return Err(unusable);
     }
-    let namespace = core.namespace(range.nsid)?; // or why it takes no commands now
+    let namespace = core.namespace(range.nsid)?; // fails while the namespace takes no commands
     let memory = memory_of(&namespace).ok_or(unusable)?;
-    // A format may have made less of it.
+    // A format may have made the namespace smaller.
     if !memory.holds(range.start, range.bytes.into()) {
         return Err(Status::INVALID_MEMORY_RANGE_SET.with_dnr());
     }

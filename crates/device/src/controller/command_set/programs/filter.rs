@@ -1,10 +1,10 @@
-//! A program as a filter of a table's rows: it is run once for each row, in slices, as an Execute Program is.
+//! Row filter programs: a program runs once per row of a table, in slices, as in Execute Program.
 //!
-//! Who filters holds the program in use until this is dropped, so it can be neither deactivated nor unloaded meanwhile. It does not hold the
-//! namespace: that one can be formatted or deleted while rows are filtered, and they are filtered to their end all the same.
+//! [`ProgramFilter`] keeps the program in use, so it can be neither deactivated nor unloaded. It does not
+//! hold the namespace, which may be formatted or deleted meanwhile; filtering then continues to its end.
 //!
-//! One core filters the rows of a table at a time, in their order. Runs of this kind take no command slot, so `runs_max` does not count them:
-//! there are as many at most as who asks has cursors.
+//! One core filters the rows of a table, in order. Filters occupy no command slot and do not count for
+//! `runs_max`: the number of cursors limits them.
 
 use crate::config::{CommandSet, ProgramsCanary, ProgramsPolicy};
 use crate::controller::command_set::programs::execute::{SLICE, spend};
@@ -15,28 +15,28 @@ use byteway_program::rows::RowsError;
 use byteway_program::{Filter, FilterTrap, Fuel, Rows};
 use byteway_wire::nvme::Status;
 
-/// Why rows are not filtered.
+/// Reason for which rows cannot be filtered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FilterError {
-    /// There is no such program to be executed.
+    /// No such program is executable.
     #[error("program {program} of namespace {nsid}: {status}")]
     Program {
         /// Namespace, 0 for the first that holds programs.
         nsid: u32,
         /// Program index.
         program: u16,
-        /// What an Execute Program of it would end with.
+        /// Status that an Execute Program would return.
         status: Status,
     },
-    /// It was stopped.
+    /// The program was stopped.
     #[error(transparent)]
     Stopped(#[from] FilterTrap),
-    /// Its columns make no rows.
+    /// The columns cannot be laid out as rows.
     #[error(transparent)]
     Rows(#[from] RowsError),
 }
 
-/// A filter that is in use.
+/// A row filter program in use.
 pub(crate) struct ProgramFilter {
     run: Run,
     filter: Filter,
@@ -44,7 +44,7 @@ pub(crate) struct ProgramFilter {
 }
 
 impl ProgramFilter {
-    /// Takes a program in use, which must be activated. Of namespace 0 it is that of the first namespace of programs.
+    /// Starts using an activated program. Namespace 0 selects the first namespace of programs.
     pub(crate) fn begin(
         core: &Core,
         (nsid, program): (u32, u16),
@@ -63,7 +63,8 @@ impl ProgramFilter {
         Ok(ProgramFilter { run, filter: Filter::new(fuel), parameters: parameters.to_vec() })
     }
 
-    /// The rows of a batch that the program wants, counted from its first, which has the number `first` in the table.
+    /// Indexes of the batch's rows for which the program returns 1. `first` is the number in the table of the
+    /// batch's first row.
     pub(crate) async fn select(
         &mut self,
         core: &Core,

@@ -1,16 +1,17 @@
-//! The Computational Programs command set ([`byteway_wire::nvme::programs`]): programs of the host that run on the drive's cores, over memory
-//! namespaces.
+//! The Computational Programs command set ([`byteway_wire::nvme::programs`]): the drive's cores run programs
+//! of the host over memory namespaces.
 //!
 //! | file | what |
 //! |---|---|
-//! | `table.rs` | what a namespace keeps: programs, and memory range sets |
+//! | `table.rs` | contents of a namespace: programs and memory range sets |
 //! | `execute.rs` | Execute Program: a run in slices |
 //! | `filter.rs` | a program as a filter of a table's rows, for tasks of another command set |
-//! | this one | Load Program, Program Activation Management, Memory Range Set Management; Identify, logs |
+//! | `mod.rs` | Load Program, Program Activation Management, Memory Range Set Management; Identify, logs |
 //!
-//! Programs are eBPF ([`byteway_program`]). They are checked when the last piece has come, and interpreted; what a run takes is
-//! [`WorkKind::Program`], by the weights of the drive's [`ProgramsPolicy`]. Programs and sets are volatile, as memory
-//! is: a reset of the controller keeps them and ends runs; a power cut, a format and a sanitize operation take them.
+//! Programs are eBPF ([`byteway_program`]). They are verified when the last piece has been loaded, and
+//! interpreted. Runs are charged as [`WorkKind::Program`], weighted by the drive's [`ProgramsPolicy`].
+//! Programs and range sets are volatile: a controller reset keeps them but ends runs; a power cut, a format
+//! or a sanitize operation discards them.
 
 use crate::config::{CommandSet, ConfigError, DriveConfig, NamespaceConfig, ProgramsPolicy};
 use crate::controller::command::context::{Context, Reply};
@@ -46,15 +47,15 @@ const ADMIN: [AdminOpcode; 3] = [
     AdminOpcode::PROGRAM_ACTIVATION_MANAGEMENT,
     AdminOpcode::MEMORY_RANGE_SET_MANAGEMENT,
 ];
-/// What checking an instruction weighs, in additions.
+/// Cost of verifying an instruction, as a multiple of an addition.
 const CHECK_WEIGHT: u64 = 20;
 
-/// The command set.
+/// State of the command set.
 pub struct Programs {
-    /// Slices that may wait for a core, or hold one, at once: one less than the drive has cores, so that what else it does waits for one slice
-    /// at most.
+    /// Permits for slices that wait for a core or use one: one less than the drive's cores, at least 1, so
+    /// that other work waits for at most one slice.
     turns: Semaphore,
-    /// Runs that may still begin.
+    /// Permits for further runs.
     runs: Semaphore,
 }
 
@@ -67,7 +68,7 @@ impl IoCommandSet for Programs {
         Programs { turns: Semaphore::new(clock, turns), runs: Semaphore::new(clock, runs) }
     }
 
-    /// The same cores, and runs of both.
+    /// Shares the permits: controllers of a drive use the same cores.
     fn for_peer(&self, _: &Clock, _: &DriveConfig) -> Self {
         Programs { turns: self.turns.clone(), runs: self.runs.clone() }
     }
@@ -148,7 +149,7 @@ impl IoCommandSet for Programs {
         ADMIN.contains(&AdminOpcode(opcode))
     }
 
-    /// CDW3 says something else here than how long an inline tail is, so there can be none.
+    /// CDW3 is a field of Execute Program, not the length of an inline tail, so there is no inline tail.
     fn framing(sqe: &Sqe, methods: Methods) -> Framing {
         Framing::of(sqe, methods.with_inline_tail(false))
     }
@@ -160,7 +161,7 @@ impl IoCommandSet for Programs {
     async fn execute(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
         let namespace = context.core.namespace(context.sqe.nsid)?;
         let table = table_of(&namespace)?;
-        // More would wait in the slots of commands that have nothing to do with programs.
+        // Further runs must not wait here: they would occupy slots of unrelated commands.
         let _run = self.runs.try_acquire(1).ok_or(Status::INSUFFICIENT_PROGRAM_RESOURCES)?;
         execute::execute(context, workspace, &table).await
     }
@@ -202,7 +203,7 @@ impl IoCommandSet for Programs {
         }
     }
 
-    /// Whatever is said of its size: it takes a unit.
+    /// One unit, whatever size is requested.
     fn wanted(_: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
         Ok((1, Format::of(CommandSet::Programs)))
     }
@@ -225,7 +226,7 @@ pub(crate) fn table_of(namespace: &Namespace) -> Result<Rc<Table>, Status> {
     namespace.contents().ok_or(Status::NAMESPACE_NOT_READY)
 }
 
-/// Load Program: a piece is loaded, or a program goes.
+/// Load Program: loads a piece, or unloads a program.
 async fn load(context: &Context<'_>, workspace: &mut Workspace, table: &Rc<Table>) -> Result<u32, Status> {
     let core = context.core;
     let piece = LoadProgram::parse(context.sqe);
@@ -271,7 +272,7 @@ async fn manage_sets(
 }
 
 impl NamespaceConfig {
-    /// Programs, for which the drive needs [`DriveConfig::programs`].
+    /// A namespace of programs; the drive needs [`DriveConfig::programs`].
     pub const fn programs() -> NamespaceConfig {
         NamespaceConfig { units: 1, block: BlockSize::B4096, set: CommandSet::Programs }
     }

@@ -1,4 +1,4 @@
-//! What a namespace of programs keeps: programs, and memory range sets.
+//! Contents of a programs namespace: programs and memory range sets.
 
 use crate::config::ProgramsPolicy;
 use byteway_clock::Semaphore;
@@ -9,23 +9,23 @@ use byteway_wire::nvme::programs::{EBPF, ListHeader, LoadProgram, MemoryRange, P
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A program, or what is loaded of one.
+/// A program, complete or partly loaded.
 struct ProgramSlot {
     kind: u8,
     identifier_kind: u8,
     identifier: u64,
     program_bytes: u32,
-    /// What is loaded, until the last of it is.
+    /// Bytes loaded so far; empty once the program is complete.
     bytes: Vec<u8>,
     checksum: u32,
-    /// All of it is loaded, and it has passed the checks.
+    /// The verified program, once the last piece is loaded.
     program: Option<Rc<Program>>,
     is_activated: bool,
-    /// Runs that have not ended.
+    /// Number of active runs.
     runs: u32,
 }
 
-/// A range of a set, and which namespace that is: another may have its identifier later.
+/// A range of a set. `uid` identifies the namespace, because its identifier may be reused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetRange {
     pub(crate) range: MemoryRange,
@@ -34,30 +34,30 @@ pub(crate) struct SetRange {
 
 struct RangeSet {
     ranges: Rc<[SetRange]>,
-    /// Runs over it that have not ended.
+    /// Number of active runs over the set.
     runs: u32,
 }
 
-/// What a namespace of programs keeps.
+/// Contents of a programs namespace.
 pub(crate) struct Table {
     policy: ProgramsPolicy,
-    /// What slices take one of: the same of all namespaces.
+    /// Permits for slices, shared by all namespaces.
     pub(crate) turns: Semaphore,
     programs: RefCell<Vec<Option<ProgramSlot>>>,
-    /// By identifier, from 1.
+    /// Range sets by identifier minus 1.
     sets: RefCell<Vec<Option<RangeSet>>>,
 }
 
-/// What a piece of a program has made of it.
+/// Outcome of loading a piece.
 pub(crate) struct Loaded {
-    /// Of all that is loaded.
+    /// CRC-32C of all bytes loaded so far.
     pub(crate) checksum: u32,
-    /// Instructions that were checked, if it was the last piece.
+    /// Number of verified instructions; 0 unless the piece was the last one.
     pub(crate) checked: u64,
 }
 
 impl Table {
-    /// Nothing.
+    /// An empty table.
     pub(crate) fn new(policy: &ProgramsPolicy, turns: &Semaphore) -> Self {
         let programs = (0..policy.programs).map(|_| None).collect();
         let sets = (0..policy.sets_max).map(|_| None).collect();
@@ -65,7 +65,7 @@ impl Table {
         Table { policy, turns, programs: RefCell::new(programs), sets: RefCell::new(sets) }
     }
 
-    /// Whether a piece can be loaded now: looked at before its bytes are brought, and again when they have been.
+    /// Checks whether a piece can be loaded now. Called before its bytes are fetched, and again afterwards.
     pub(crate) fn check_piece(&self, piece: &LoadProgram) -> Result<(), Status> {
         let programs = self.programs.borrow();
         let slot =
@@ -82,10 +82,10 @@ impl Table {
             return Err(Status::INVALID_FIELD.with_dnr());
         }
         if slot.as_ref().is_some_and(|slot| slot.program.is_some()) {
-            return Err(Status::PROGRAM_IN_USE.with_dnr()); // it is to be unloaded first
+            return Err(Status::PROGRAM_IN_USE.with_dnr()); // must be unloaded first
         }
         match slot {
-            // A first piece begins anew whatever of it was loaded.
+            // A first piece replaces what was loaded before.
             _ if piece.offset == 0 => {
                 let others =
                     programs.iter().enumerate().filter(|(index, _)| *index != usize::from(piece.program));
@@ -106,7 +106,7 @@ impl Table {
         }
     }
 
-    /// Adds a piece. The last is followed by the checks of the whole; a program that doesn't pass them is gone.
+    /// Appends a piece. The last piece triggers verification; a program that fails it is removed.
     pub(crate) fn add_piece(&self, piece: &LoadProgram, bytes: &[u8]) -> Result<Loaded, Status> {
         self.check_piece(piece)?;
         let mut programs = self.programs.borrow_mut();
@@ -140,7 +140,7 @@ impl Table {
         Ok(Loaded { checksum, checked })
     }
 
-    /// Takes a program, or what is loaded of one.
+    /// Unloads a program, or a partly loaded one.
     pub(crate) fn unload(&self, program: u16) -> Result<(), Status> {
         let mut programs = self.programs.borrow_mut();
         let entry = programs.get_mut(usize::from(program)).ok_or(Status::INVALID_PROGRAM_INDEX.with_dnr())?;
@@ -152,14 +152,14 @@ impl Table {
         Ok(())
     }
 
-    /// Activates a program, or deactivates it. What it is already it may be told to be.
+    /// Activates or deactivates a program. Repeating the current state succeeds.
     pub(crate) fn activate(&self, program: u16, activate: bool) -> Result<(), Status> {
         let mut programs = self.programs.borrow_mut();
         let activated = programs.iter().flatten().filter(|slot| slot.is_activated).count();
         let entry = programs.get_mut(usize::from(program)).ok_or(Status::INVALID_PROGRAM_INDEX.with_dnr())?;
         let slot = entry.as_mut().ok_or(Status::NO_PROGRAM.with_dnr())?;
         if slot.program.is_none() {
-            return Err(Status::INVALID_PROGRAM_DATA.with_dnr()); // some of it is missing
+            return Err(Status::INVALID_PROGRAM_DATA.with_dnr()); // not completely loaded
         }
         match (slot.is_activated, activate) {
             (false, true) if activated >= usize::from(self.policy.activated_max) => {
@@ -171,7 +171,7 @@ impl Table {
         Ok(())
     }
 
-    /// Adds a memory range set; gives its identifier.
+    /// Creates a memory range set. Returns its identifier.
     pub(crate) fn create_set(&self, ranges: Vec<SetRange>) -> Result<u16, Status> {
         let mut sets = self.sets.borrow_mut();
         let free = sets.iter().position(Option::is_none);
@@ -180,7 +180,7 @@ impl Table {
         Ok(index as u16 + 1)
     }
 
-    /// Takes a memory range set.
+    /// Deletes a memory range set.
     pub(crate) fn delete_set(&self, set: u16) -> Result<(), Status> {
         let mut sets = self.sets.borrow_mut();
         let unknown = Status::INVALID_MEMORY_RANGE_SET_ID.with_dnr();
@@ -192,7 +192,7 @@ impl Table {
         Ok(())
     }
 
-    /// Begins a run of a program that is activated, over a set, or over none (0).
+    /// Begins a run of an activated program, over memory range set `set`, or over none (0).
     pub(crate) fn begin(self: &Rc<Self>, program: u16, set: u16) -> Result<Run, Status> {
         let mut programs = self.programs.borrow_mut();
         let entry = programs.get_mut(usize::from(program)).ok_or(Status::INVALID_PROGRAM_INDEX.with_dnr())?;
@@ -213,7 +213,7 @@ impl Table {
         Ok(Run { table: self.clone(), program, set, code, ranges })
     }
 
-    /// The Program List.
+    /// Encodes the Program List log page.
     pub(crate) fn program_list(&self) -> Vec<u8> {
         let programs = self.programs.borrow();
         let header = ListHeader { count: programs.len() as u32, ..ListHeader::default() };
@@ -238,7 +238,8 @@ impl Table {
         page
     }
 
-    /// The Memory Range Set List: of each set its identifier and how many ranges it has, and then these.
+    /// Encodes the Memory Range Set List log page: for each set a header with identifier and count, then its
+    /// ranges.
     pub(crate) fn set_list(&self) -> Vec<u8> {
         let sets = self.sets.borrow();
         let header = ListHeader { count: sets.iter().flatten().count() as u32, ..ListHeader::default() };
@@ -254,7 +255,8 @@ impl Table {
     }
 }
 
-/// A run that has begun. While there is one its program and its set stay; it ends when this is dropped, however its command does.
+/// An active run. It keeps the program and the range set in use until it is dropped, also if its command is
+/// aborted.
 pub(crate) struct Run {
     table: Rc<Table>,
     program: u16,
@@ -264,7 +266,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// What its slices take one of.
+    /// Permits for slices.
     pub(crate) fn turns(&self) -> &Semaphore {
         &self.table.turns
     }

@@ -1,7 +1,7 @@
-//! Memory Copy: blocks of another namespace, or bytes of memory, into a memory namespace, without the host.
+//! Memory Copy: copies logical blocks, or bytes of memory, into a memory namespace inside the drive.
 //!
-//! All source ranges are looked at before anything is copied. They are copied in their order, a part at a time; a copy that ends early has
-//! copied some of them, and dword 0 of its completion is the number of the first that it has not.
+//! All source ranges are checked before the first is copied. They are copied in order, a part at a time. If a
+//! copy ends early, dword 0 of its completion is the index of the first range that was not completely copied.
 
 use crate::config::CommandSet;
 use crate::controller::command::context::{Context, Reply};
@@ -15,14 +15,14 @@ use byteway_wire::nvme::Status;
 use byteway_wire::nvme::slm::{BlocksRange, BytesRange, FAST_ONLY, MemoryCopy};
 use std::rc::Rc;
 
-/// Source ranges of a copy, at most: as many as it can count.
+/// Maximum number of source ranges: the 8-bit, zero-based count of the command.
 pub(crate) const RANGES_MAX: usize = 256;
-/// Bytes of a descriptor.
+/// Size of a range descriptor, in bytes.
 const RANGE_BYTES: usize = 32;
-/// Bytes that are copied between two looks at whether the command is to go on.
+/// Bytes copied between two checks for an abort.
 const PART_BYTES: u64 = 64 << 10;
 
-/// A source range, whose namespace is held until the command ends.
+/// A source range. Holds its namespace until the command ends.
 enum Source {
     Blocks { namespace: Rc<Namespace>, slba: u64, blocks: u64 },
     Bytes { _namespace: Rc<Namespace>, memory: Rc<LocalMemory>, start: u64, bytes: u64 },
@@ -37,7 +37,7 @@ impl Source {
     }
 }
 
-/// Executes a Memory Copy.
+/// Executes Memory Copy.
 pub(crate) async fn copy(
     context: &Context<'_>,
     workspace: &mut Workspace,
@@ -52,7 +52,7 @@ pub(crate) async fn copy(
     check_extent(memory, command.to, command.bytes)?;
     context.bring(workspace, (command.ranges() * RANGE_BYTES) as u64, Landing::Bytes).await?;
     let sources = sources(context, &command, &workspace.bytes)?;
-    // Source ranges that are more than the command says would go on behind what was checked.
+    // Ranges longer than the command's length would write beyond the extent checked above.
     if sources.iter().map(Source::bytes).sum::<u64>() != command.bytes {
         return Err(INVALID_FIELD);
     }
@@ -66,7 +66,7 @@ pub(crate) async fn copy(
     Ok(Reply::Done([0; 2]))
 }
 
-/// The source ranges, if all of them can be read and none overlaps what is written.
+/// The source ranges, all readable and none overlapping the destination.
 fn sources(context: &Context<'_>, command: &MemoryCopy, list: &[u8]) -> Result<Vec<Source>, Status> {
     let (ranges, _rest) = list.as_chunks::<RANGE_BYTES>();
     let all = ranges.iter().map(|bytes| match command.format {
@@ -101,9 +101,9 @@ fn bytes_of(context: &Context<'_>, command: &MemoryCopy, range: BytesRange) -> R
     Ok(Source::Bytes { _namespace: namespace, memory, start, bytes })
 }
 
-/// The namespace that a range is of.
+/// Namespace of a source range.
 fn source(context: &Context<'_>, nsid: u32, options: u16, set: CommandSet) -> Result<Rc<Namespace>, Status> {
-    // There is one way to copy, which goes through DRAM: it is not said to be fast.
+    // All copies go through DRAM, so none can be guaranteed to be fast.
     if options & FAST_ONLY != 0 {
         return Err(Status::FAST_COPY_NOT_POSSIBLE.with_dnr());
     }
@@ -142,7 +142,7 @@ async fn copy_range(
                 }
             }
             Source::Bytes { memory, start, .. } => {
-                take_dram(context, 2 * part).await?; // out of it, and in again
+                take_dram(context, 2 * part).await?; // a read and a write
                 workspace.bytes.clear();
                 workspace.bytes.resize(part as usize, 0);
                 memory.read(start + done, &mut workspace.bytes);

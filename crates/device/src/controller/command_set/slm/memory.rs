@@ -2,33 +2,33 @@
 
 use std::cell::RefCell;
 
-/// Bytes that come into being together.
+/// Allocation granularity, in bytes.
 const PAGE: usize = 4096;
 
-/// Bytes that were never written are zeroes, and take no memory of the process.
+/// A sparse byte array: pages that were never written read as zeroes and occupy no host memory.
 pub(crate) struct LocalMemory {
     bytes: u64,
-    /// Up to the last page that was ever written.
+    /// Pages up to the last one written.
     pages: RefCell<Vec<Option<Box<[u8; PAGE]>>>>,
 }
 
 impl LocalMemory {
-    /// `bytes` of zeroes.
+    /// `bytes` zero bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         LocalMemory { bytes, pages: RefCell::default() }
     }
 
-    /// How many there are.
+    /// Size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether all of an extent lies in it.
+    /// Whether the extent lies within the memory.
     pub(crate) fn holds(&self, start: u64, bytes: u64) -> bool {
         start.checked_add(bytes).is_some_and(|end| end <= self.bytes)
     }
 
-    /// Stores `bytes` from `start` on; that must lie in it.
+    /// Stores `bytes` at `start`. The extent must lie within the memory.
     pub(crate) fn write(&self, start: u64, mut bytes: &[u8]) {
         debug_assert!(self.holds(start, bytes.len() as u64), "extents are checked before");
         let mut pages = self.pages.borrow_mut();
@@ -45,7 +45,7 @@ impl LocalMemory {
         }
     }
 
-    /// Fills `into` with what lies from `start` on; that must lie in it.
+    /// Reads from `start` into `into`. The extent must lie within the memory.
     pub(crate) fn read(&self, start: u64, into: &mut [u8]) {
         debug_assert!(self.holds(start, into.len() as u64), "extents are checked before");
         let pages = self.pages.borrow();
@@ -63,7 +63,7 @@ impl LocalMemory {
         }
     }
 
-    /// Makes zeroes of `bytes` from `start` on; they must lie in it. Whole pages take no memory of the process any more.
+    /// Zeroes `bytes` bytes at `start`, within the memory. Whole pages are freed.
     pub(crate) fn clear(&self, start: u64, bytes: u64) {
         debug_assert!(self.holds(start, bytes), "extents are checked before");
         let mut pages = self.pages.borrow_mut();

@@ -1,12 +1,14 @@
-//! The Subsystem Local Memory command set ([`byteway_wire::nvme::slm`]): namespaces of the drive's DRAM, for hosts and for programs.
+//! The Subsystem Local Memory command set ([`byteway_wire::nvme::slm`]): namespaces in the drive's DRAM, for
+//! hosts and programs.
 //!
 //! | file | what |
 //! |---|---|
 //! | `memory.rs` | the bytes of a memory namespace |
 //! | `copy.rs` | Memory Copy: from blocks, and from other memory |
 //!
-//! What such a namespace holds is volatile: a reset of the controller keeps it; a power cut, a format and a sanitize operation make zeroes of
-//! it. Its units are set aside in the drive's capacity, so that it is created and deleted as any other, and nothing is ever written to them.
+//! Memory is volatile: a controller reset keeps it; a power cut, a format or a sanitize operation zeroes it.
+//! A memory namespace reserves units of the drive's capacity, so that it is created and deleted like any
+//! other, but nothing is written to them.
 
 use crate::config::{CommandSet, ConfigError, DriveConfig, NamespaceConfig};
 use crate::controller::command::context::{Context, Reply};
@@ -30,10 +32,10 @@ pub(crate) mod copy;
 pub(crate) mod memory;
 
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
-/// Bytes of DRAM taken between two looks at whether the command is to go on.
+/// Bytes of DRAM transfer between two checks for an abort.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// The command set, which keeps nothing but what its namespaces do.
+/// The command set. All state is in the namespaces.
 pub struct Slm;
 
 impl IoCommandSet for Slm {
@@ -96,7 +98,7 @@ impl IoCommandSet for Slm {
         LocalMemoryOpcode::ALL.contains(&LocalMemoryOpcode(opcode))
     }
 
-    /// CDW3 says something else here than how long an inline tail is, so there can be none.
+    /// CDW3 is a field of these commands, not the length of an inline tail, so there is no inline tail.
     fn framing(sqe: &Sqe, methods: Methods) -> Framing {
         Framing::of(sqe, methods.with_inline_tail(false))
     }
@@ -124,7 +126,7 @@ impl IoCommandSet for Slm {
         }
     }
 
-    /// So many bytes, in whole units.
+    /// Requested size in bytes, rounded up to whole units.
     fn wanted(bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
         let bytes = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         match bytes {
@@ -156,7 +158,7 @@ impl IoCommandSet for Slm {
     }
 }
 
-/// The bytes of a memory namespace, while it can be used; none: it is of another command set, too.
+/// Memory of a namespace; `None` if it is not open, or belongs to another command set.
 pub(crate) fn memory_of(namespace: &Namespace) -> Option<Rc<LocalMemory>> {
     namespace.contents()
 }
@@ -169,10 +171,11 @@ fn memory_bytes_max(core: &Core) -> u64 {
     core.config.programs.as_ref().map_or(0, |policy| policy.memory_bytes)
 }
 
-/// Whether bytes of a memory namespace can be named like this.
+/// Checks an extent of a memory namespace.
 ///
 /// # Errors
-/// They are no multiples of the granularity, or don't lie in the memory.
+/// [`Status::INVALID_FIELD`] if it is not a multiple of the granularity, [`Status::LBA_OUT_OF_RANGE`] if it
+/// exceeds the memory.
 pub(crate) fn check_extent(memory: &LocalMemory, start: u64, bytes: u64) -> Result<(), Status> {
     let granularity = u64::from(GRANULARITY);
     if !start.is_multiple_of(granularity) || !bytes.is_multiple_of(granularity) {
@@ -181,7 +184,7 @@ pub(crate) fn check_extent(memory: &LocalMemory, start: u64, bytes: u64) -> Resu
     if memory.holds(start, bytes) { Ok(()) } else { Err(Status::LBA_OUT_OF_RANGE.with_dnr()) }
 }
 
-/// Takes the DRAM for `bytes`, step by step.
+/// Charges a DRAM transfer of `bytes`, step by step.
 pub(crate) async fn take_dram(context: &Context<'_>, bytes: u64) -> Result<(), Status> {
     let core = context.core;
     let mut left = bytes;
@@ -196,7 +199,7 @@ pub(crate) async fn take_dram(context: &Context<'_>, bytes: u64) -> Result<(), S
     Ok(())
 }
 
-/// What a Memory Read or Memory Write names.
+/// Parses and checks Memory Read or Memory Write.
 fn transfer(context: &Context<'_>, memory: &LocalMemory) -> Result<MemoryAccess, Status> {
     let access = MemoryAccess::parse(context.sqe);
     if access.bytes > context.core.config.controller.transfer_bytes_max {
@@ -250,7 +253,7 @@ async fn fill(context: &Context<'_>, namespace: &Namespace, memory: &LocalMemory
 }
 
 impl NamespaceConfig {
-    /// Local memory, for which the drive needs [`DriveConfig::programs`].
+    /// A memory namespace; the drive needs [`DriveConfig::programs`].
     pub const fn local_memory(units: u64) -> NamespaceConfig {
         NamespaceConfig { units, block: BlockSize::B4096, set: CommandSet::LocalMemory }
     }

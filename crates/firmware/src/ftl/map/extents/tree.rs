@@ -85,7 +85,7 @@ impl Tree {
             .fold(self.root, |node, _| self.inner.child(node, Self::way(self.inner.keys(node), key)))
     }
 
-    /// As `leaf`, and records the path.
+    /// Like `leaf`, and records the path.
     fn seek(&mut self, key: u32) -> u32 {
         self.path.clear();
         let mut node = self.root;

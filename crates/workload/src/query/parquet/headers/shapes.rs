@@ -1,20 +1,20 @@
-//! Fields of a footer and of a page's header, by number and type, as in Apache Parquet's `parquet.thrift`. Those that are not here
-//! may have any type.
+//! Known fields of a footer and a page header, by number and type, as in Apache Parquet's `parquet.thrift`.
+//! Other fields may have any type.
 
 use std::io;
 
 use super::invalid;
 
-/// A type of Thrift's compact protocol, as it is skipped.
+/// A type of Thrift's compact protocol, as far as skipping a value depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Bool,
     Byte,
-    /// Of 16, 32 or 64 bits: all are varints.
+    /// 16, 32 or 64 bits; all are varints.
     Integer,
     Double,
     Binary,
-    /// A list or a set; of this type, if that is known.
+    /// A list or a set, with the element type if known.
     List(Option<&'static Type>),
     Map,
     Struct,
