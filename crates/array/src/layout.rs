@@ -29,7 +29,7 @@ pub(crate) struct Layout {
 
 /// Location of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct UnitLocation {
     pub(crate) stripe: u64,
     pub(crate) column: u64,
     /// Offset in the chunk.
@@ -68,13 +68,17 @@ impl Layout {
         self.stripe_of(first)..self.stripe_of(first + count - 1) + 1
     }
 
-    pub(crate) fn place(&self, unit: u64) -> Place {
+    pub(crate) fn place(&self, unit: u64) -> UnitLocation {
         let in_stripe = unit % self.stripe_units();
-        Place { stripe: self.stripe_of(unit), column: in_stripe / self.chunk, offset: in_stripe % self.chunk }
+        UnitLocation {
+            stripe: self.stripe_of(unit),
+            column: in_stripe / self.chunk,
+            offset: in_stripe % self.chunk,
+        }
     }
 
     /// The unit of the array at a location.
-    pub(crate) fn unit(&self, place: Place) -> u64 {
+    pub(crate) fn unit(&self, place: UnitLocation) -> u64 {
         place.stripe * self.stripe_units() + place.column * self.chunk + place.offset
     }
 

@@ -4,7 +4,7 @@ use crate::config::Level;
 use crate::counters::Cause;
 use crate::group::Verb;
 use crate::inner::Inner;
-use crate::layout::Place;
+use crate::layout::UnitLocation;
 use crate::xor::Parity;
 use byteway_clock::SpanId;
 use byteway_firmware::{WorkContext, WorkKind};
@@ -202,11 +202,11 @@ impl Inner {
         &self,
         context: WorkContext,
         slot: usize,
-        place: Place,
+        place: UnitLocation,
         out: &mut [Content],
         is_background: bool,
     ) -> Result<(), Vec<usize>> {
-        let Place { stripe, offset, .. } = place;
+        let UnitLocation { stripe, offset, .. } = place;
         let others = (0..self.layout.members).filter(|other| *other != slot);
         if self.is_unsynced(stripe) || !others.clone().all(|other| self.has(other, stripe)) {
             return Err(Vec::new());

@@ -13,7 +13,7 @@ use crate::config::{Canary, Level};
 use crate::counters::Cause;
 use crate::group::Verb;
 use crate::inner::Inner;
-use crate::layout::Place;
+use crate::layout::UnitLocation;
 use crate::superblock::{SlotState, Superblock};
 use byteway_clock::SpanId;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
@@ -132,7 +132,7 @@ impl Inner {
                     layout.column_of(stripe, slot).filter(|_| before.has(stripe) && self.is_unsynced(stripe));
                 let Some(column) = column else { continue };
                 for offset in 0..layout.chunk {
-                    let unit = layout.unit(Place { stripe, column, offset });
+                    let unit = layout.unit(UnitLocation { stripe, column, offset });
                     self.lost.borrow_mut().lose(unit);
                 }
             }

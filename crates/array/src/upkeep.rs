@@ -3,7 +3,7 @@
 use crate::config::{Canary, Level};
 use crate::counters::Cause;
 use crate::inner::Inner;
-use crate::layout::Place;
+use crate::layout::UnitLocation;
 use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
 use crate::xor::Parity;
@@ -315,7 +315,7 @@ impl Inner {
 
     async fn rebuild_from_parity(&self, slot: usize, stripe: u64, contents: &mut [Content]) -> bool {
         let layout = &self.layout;
-        let place = Place { stripe, column: 0, offset: 0 };
+        let place = UnitLocation { stripe, column: 0, offset: 0 };
         let context = SpanId::NONE.into();
         let has_lost = {
             let lost = self.lost.borrow();
@@ -348,7 +348,9 @@ impl Inner {
         }
         let is_lost = |slot: usize| {
             let column = layout.column_of(stripe, slot);
-            column.is_some_and(|column| self.lost.borrow().has(layout.unit(Place { stripe, column, offset })))
+            column.is_some_and(|column| {
+                self.lost.borrow().has(layout.unit(UnitLocation { stripe, column, offset }))
+            })
         };
         let all = units.iter().all(|(_, unit)| unit.is_some());
         let mut parity = Parity::new();
@@ -382,7 +384,7 @@ impl Inner {
     /// Marks the unit of a slot as lost, unless it is parity.
     fn lose_slot(&self, stripe: u64, slot: usize, offset: u64) {
         if let Some(column) = self.layout.column_of(stripe, slot) {
-            let unit = self.layout.unit(Place { stripe, column, offset });
+            let unit = self.layout.unit(UnitLocation { stripe, column, offset });
             self.lost.borrow_mut().lose(unit);
         }
     }

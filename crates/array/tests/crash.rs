@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 /// The failure in addition to the power cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Trouble {
+enum ExtraFailure {
     None,
     /// A member is missing before the power cut.
     Degraded,
@@ -26,7 +26,7 @@ enum Trouble {
 struct Case {
     level: Level,
     members: usize,
-    trouble: Trouble,
+    trouble: ExtraFailure,
     canary: Option<Canary>,
     seed: u64,
 }
@@ -68,12 +68,12 @@ fn survive(case: &Case) -> u64 {
             async move {
                 let array = assemble(&clock, config(), &here, seed + life).await.expect("it is assembled");
                 match trouble {
-                    Trouble::Degraded => array.remove(victim).await,
-                    Trouble::Rebuilding if life == 0 => {
+                    ExtraFailure::Degraded => array.remove(victim).await,
+                    ExtraFailure::Rebuilding if life == 0 => {
                         array.remove(victim).await;
                         array.add_spare(RamMember::new(&clock, &spare_here, seed, 77)).await.expect("a slot");
                     }
-                    Trouble::Unplugged => {
+                    ExtraFailure::Unplugged => {
                         let timer = clock.clone();
                         clock.spawn("unplugs", async move {
                             timer.sleep(unplugged_at).await;
@@ -88,19 +88,19 @@ fn survive(case: &Case) -> u64 {
         );
         assert!(matches!(ran, Ok(RunOutcome::Cut)), "{ran:?}");
         drop(executor);
-        if trouble == Trouble::Rebuilding && life == 0 {
+        if trouble == ExtraFailure::Rebuilding && life == 0 {
             disks.push(spare.clone());
         }
         // The unplugged member is back, with its old contents.
         disks[victim].is_gone.set(false);
         disks.iter().for_each(|disk| disk.cut(&mut chance));
         model.cut();
-        if trouble == Trouble::LostWithPower && life == 2 {
+        if trouble == ExtraFailure::LostWithPower && life == 2 {
             disks[victim].is_gone.set(true);
             model.may_lose.set(true);
         }
         // From the second life on the member may be unplugged during the repair after the cut.
-        if trouble == Trouble::Unplugged {
+        if trouble == ExtraFailure::Unplugged {
             model.may_lose.set(true);
         }
         let (here, model_here) = (disks.clone(), model.clone());
@@ -122,8 +122,8 @@ fn survive(case: &Case) -> u64 {
         let (found, is_degraded) = found;
         was_degraded = is_degraded;
         let may_lose = match trouble {
-            Trouble::LostWithPower => life == 2,
-            Trouble::Unplugged => life > 0,
+            ExtraFailure::LostWithPower => life == 2,
+            ExtraFailure::Unplugged => life > 0,
             _ => false,
         };
         assert!(found == 0 || may_lose, "seed {seed}, life {life}: units are lost");
@@ -152,7 +152,7 @@ fn copy(disk: &Disk) -> Rc<Disk> {
 const REDUNDANT: [(Level, usize); 4] =
     [(Level::Raid5, 4), (Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid10, 4)];
 
-fn survive_all(trouble: Trouble, seeds: u64) -> u64 {
+fn survive_all(trouble: ExtraFailure, seeds: u64) -> u64 {
     let case = |seed: u64| {
         let (level, members) = REDUNDANT[seed as usize % REDUNDANT.len()];
         survive(&Case { level, members, trouble, canary: None, seed })
@@ -164,33 +164,33 @@ fn survive_all(trouble: Trouble, seeds: u64) -> u64 {
 // later.
 #[test]
 fn a_cut_in_mid_stripe_is_found_and_repaired() {
-    survive_all(Trouble::None, 60);
+    survive_all(ExtraFailure::None, 60);
 }
 
 // The write hole that no repair closes: the missing chunk is defined by the others, some of which are new.
 #[test]
 fn a_cut_of_a_degraded_array_loses_nothing() {
-    survive_all(Trouble::Degraded, 60);
+    survive_all(ExtraFailure::Degraded, 60);
 }
 
 // A failure during I/O must be recorded by the others before a write without the member is acknowledged: it
 // is back after the cut, with old data.
 #[test]
 fn a_member_that_was_unplugged_before_the_cut_is_not_trusted() {
-    survive_all(Trouble::Unplugged, 60);
+    survive_all(ExtraFailure::Unplugged, 60);
 }
 
 // The recorded progress of a rebuild must never exceed what is on the new member.
 #[test]
 fn a_rebuild_goes_on_after_a_cut() {
-    survive_all(Trouble::Rebuilding, 60);
+    survive_all(ExtraFailure::Rebuilding, 60);
 }
 
 // Assembly once started to rebuild before replaying the journal: the new member was computed from a torn
 // stripe.
 #[test]
 fn nothing_is_rebuilt_from_a_stripe_that_the_journal_mends() {
-    let trouble = Trouble::Rebuilding;
+    let trouble = ExtraFailure::Rebuilding;
     survive(&Case { level: Level::Raid5, members: 3, trouble, canary: None, seed: 102 });
 }
 
@@ -198,11 +198,11 @@ fn nothing_is_rebuilt_from_a_stripe_that_the_journal_mends() {
 // those must become unreadable.
 #[test]
 fn what_fails_with_the_power_is_lost_and_told() {
-    assert!(survive_all(Trouble::LostWithPower, 60) > 0);
+    assert!(survive_all(ExtraFailure::LostWithPower, 60) > 0);
 }
 
 /// Whether some seed detects that a part of the array is left out.
-fn is_found(canary: Canary, trouble: Trouble) -> bool {
+fn is_found(canary: Canary, trouble: ExtraFailure) -> bool {
     (0..60).any(|seed| {
         let case = Case { level: Level::Raid5, members: 4, trouble, canary: Some(canary), seed };
         catch_unwind(AssertUnwindSafe(|| survive(&case))).is_err()
@@ -212,7 +212,7 @@ fn is_found(canary: Canary, trouble: Trouble) -> bool {
 // A test that always passes proves nothing: without each of the three mechanisms it must fail.
 #[test]
 fn the_canaries_are_found() {
-    assert!(is_found(Canary::NoIntentLog, Trouble::None), "no write-intent log");
-    assert!(is_found(Canary::NoJournal, Trouble::Degraded), "no journal");
-    assert!(is_found(Canary::NoLostMarks, Trouble::LostWithPower), "no marks of lost units");
+    assert!(is_found(Canary::NoIntentLog, ExtraFailure::None), "no write-intent log");
+    assert!(is_found(Canary::NoJournal, ExtraFailure::Degraded), "no journal");
+    assert!(is_found(Canary::NoLostMarks, ExtraFailure::LostWithPower), "no marks of lost units");
 }

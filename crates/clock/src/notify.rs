@@ -71,7 +71,7 @@ impl Notify {
 
     /// Waits for a notification.
     pub fn notified(&self) -> Notified<'_> {
-        Notified { notify: self, place: Place::None }
+        Notified { notify: self, place: WaitPosition::None }
     }
 
     /// Number of waiting tasks.
@@ -81,7 +81,7 @@ impl Notify {
     }
 }
 
-enum Place {
+enum WaitPosition {
     None,
     Only,
     Line(Option<Ticket>),
@@ -91,7 +91,7 @@ enum Place {
 #[must_use = "waits only when it is awaited"]
 pub struct Notified<'a> {
     notify: &'a Notify,
-    place: Place,
+    place: WaitPosition,
 }
 
 impl Future for Notified<'_> {
@@ -100,21 +100,21 @@ impl Future for Notified<'_> {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let notify = self.notify;
         match &mut self.place {
-            Place::Only => {
+            WaitPosition::Only => {
                 if !matches!(notify.only.get(), Only::Granted(_)) {
                     return Poll::Pending;
                 }
                 notify.only.set(Only::Free);
-                self.place = Place::None;
+                self.place = WaitPosition::None;
                 return Poll::Ready(());
             }
-            Place::Line(ticket) => {
+            WaitPosition::Line(ticket) => {
                 return match notify.line.take(ticket) {
                     Some(_) => Poll::Ready(()),
                     None => Poll::Pending,
                 };
             }
-            Place::None => {}
+            WaitPosition::None => {}
         }
         if notify.kept.replace(false) {
             return Poll::Ready(());
@@ -123,9 +123,9 @@ impl Future for Notified<'_> {
         self.place = match notify.only.get() {
             Only::Free if notify.line.len() == 0 => {
                 notify.only.set(Only::Waiting(task));
-                Place::Only
+                WaitPosition::Only
             }
-            _ => Place::Line(Some(notify.line.join(task, ()))),
+            _ => WaitPosition::Line(Some(notify.line.join(task, ()))),
         };
         Poll::Pending
     }
@@ -134,9 +134,9 @@ impl Future for Notified<'_> {
 impl Drop for Notified<'_> {
     fn drop(&mut self) {
         let granted = match &mut self.place {
-            Place::None => return,
-            Place::Only => matches!(self.notify.only.replace(Only::Free), Only::Granted(true)),
-            Place::Line(ticket) => self.notify.line.cancel(ticket) == Some(true),
+            WaitPosition::None => return,
+            WaitPosition::Only => matches!(self.notify.only.replace(Only::Free), Only::Granted(true)),
+            WaitPosition::Line(ticket) => self.notify.line.cancel(ticket) == Some(true),
         };
         if granted {
             self.notify.notify_one();

@@ -24,14 +24,14 @@ struct Head {
 }
 
 /// Number of outstanding commands over all submission queues of a completion queue: a poller rests while it is zero.
-pub(crate) struct Work {
+pub(crate) struct OutstandingCommands {
     outstanding: Cell<u64>,
     arrived: Notify,
 }
 
-impl Work {
+impl OutstandingCommands {
     pub(crate) fn new(clock: &Clock) -> Self {
-        Work { outstanding: Cell::new(0), arrived: Notify::new(clock) }
+        OutstandingCommands { outstanding: Cell::new(0), arrived: Notify::new(clock) }
     }
 
     pub(crate) fn begin(&self) {
@@ -66,7 +66,7 @@ pub(crate) struct CompletionQueue {
     pub(crate) entries: u32,
     pub(crate) address: u64,
     pub(crate) vector: Option<u16>,
-    pub(crate) work: Rc<Work>,
+    pub(crate) work: Rc<OutstandingCommands>,
     clock: Clock,
     port: Port,
     doorbell: u64,
@@ -96,7 +96,7 @@ impl CompletionQueue {
             entries: config.entries,
             address: config.address,
             vector: config.vector,
-            work: Rc::new(Work::new(&clock)),
+            work: Rc::new(OutstandingCommands::new(&clock)),
             port: port.clone(),
             doorbell: Doorbell::CompletionHead(config.cqid).offset(config.dstrd),
             head: Cell::new(0),

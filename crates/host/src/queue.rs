@@ -8,7 +8,7 @@
 //! command gets the slots for itself and its payload at once, or waits for them.
 
 use crate::buffer::Part;
-use crate::completion::{CompletionQueue, Work};
+use crate::completion::{CompletionQueue, OutstandingCommands};
 use crate::costs::HostCosts;
 use crate::error::Lost;
 use crate::extension::{Extensions, PAYLOAD_ID_MIN};
@@ -536,7 +536,7 @@ pub(crate) struct SubmissionQueue {
     changed: Notify,
     pub(crate) cpu: Rc<Station>,
     pub(crate) costs: HostCosts,
-    work: Rc<Work>,
+    work: Rc<OutstandingCommands>,
     pub(crate) extensions: Rc<Extensions>,
     /// Requested methods; `enabled`: enabled ones.
     wanted: Cell<Methods>,
@@ -588,7 +588,7 @@ impl Drop for PlaceCredits<'_> {
 }
 
 impl SubmissionQueue {
-    pub(crate) fn new(port: &Port, config: SubmissionConfig, work: Rc<Work>) -> Self {
+    pub(crate) fn new(port: &Port, config: SubmissionConfig, work: Rc<OutstandingCommands>) -> Self {
         let clock = port.clock().clone();
         let command = || Command {
             progress: Progress::Free,

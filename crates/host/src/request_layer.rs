@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 /// Work in progress.
-pub type Work<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+pub type BoxedWork<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// See [`QueuePair::behind`](crate::QueuePair::behind).
 pub trait RequestLayer {
@@ -22,5 +22,5 @@ pub trait RequestLayer {
         span: SpanId,
         cpu: &'a Rc<Station>,
         sqe: &'a Sqe,
-    ) -> Work<'a, Result<Work<'static, ()>, Status>>;
+    ) -> BoxedWork<'a, Result<BoxedWork<'static, ()>, Status>>;
 }

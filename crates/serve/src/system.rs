@@ -17,7 +17,7 @@ use std::sync::mpsc;
 use zeroize::Zeroizing;
 
 /// Input of the thread: the computation, and where to send and announce its result.
-type Work = (Exponentiation, mpsc::Sender<Zeroizing<Vec<u8>>>, OwnedFd);
+type ExponentiationJob = (Exponentiation, mpsc::Sender<Zeroizing<Vec<u8>>>, OwnedFd);
 /// Channel of the result, and the descriptor that becomes readable when it has arrived.
 type Pending = (mpsc::Receiver<Zeroizing<Vec<u8>>>, Rc<OwnedFd>);
 
@@ -25,7 +25,7 @@ type Pending = (mpsc::Receiver<Zeroizing<Vec<u8>>>, Rc<OwnedFd>);
 /// this is dropped. It runs one exponentiation at a time; each connection has at most one outstanding.
 pub struct System {
     clock: Clock,
-    thread: OnceCell<mpsc::Sender<Work>>,
+    thread: OnceCell<mpsc::Sender<ExponentiationJob>>,
 }
 
 impl System {
@@ -34,9 +34,9 @@ impl System {
         System { clock: clock.clone(), thread: OnceCell::new() }
     }
 
-    fn thread(&self) -> &mpsc::Sender<Work> {
+    fn thread(&self) -> &mpsc::Sender<ExponentiationJob> {
         self.thread.get_or_init(|| {
-            let (sender, works) = mpsc::channel::<Work>();
+            let (sender, works) = mpsc::channel::<ExponentiationJob>();
             // Without a thread the receiver is dropped, and exponentiations run in the caller's thread.
             let _ = std::thread::Builder::new().name("authentication".to_owned()).spawn(move || {
                 for (work, result, done) in works {

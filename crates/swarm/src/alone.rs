@@ -5,7 +5,7 @@
 
 use super::drive;
 use super::failure::{Failure, Kind};
-use super::life::{Life, Way, broken, fit};
+use super::life::{Life, WorkerClient, broken, fit};
 use super::plan::{Extent, Op};
 use super::seat::Pending;
 use super::space::{Holds, Space};
@@ -37,7 +37,7 @@ impl Life {
         &self,
         driver: &Driver,
         op: &Op,
-        way: Option<&mut Way>,
+        way: Option<&mut WorkerClient>,
     ) -> Result<Result<(), AnyIoError>, Failure> {
         match (op, way) {
             (Op::Copy { to, extents, .. }, Some(way)) => Ok(way.copy(*to, extents).await),
@@ -353,7 +353,7 @@ fn sanitize(sanact: u8) -> Sqe {
     Sanitize { sanact, ause: true, ..Sanitize::default() }.sqe(0)
 }
 
-impl Way {
+impl WorkerClient {
     async fn copy(&mut self, to: u64, extents: &[Extent]) -> Result<(), AnyIoError> {
         let Some(client) = self.blocks().cloned() else { return Ok(()) };
         copy(&client, &mut self.buffer, to, extents).await

@@ -76,7 +76,7 @@ pub(super) struct Life {
 }
 
 /// A worker's client for a namespace.
-pub(super) struct Way {
+pub(super) struct WorkerClient {
     pub(super) nsid: u32,
     side: Side,
     pub(super) buffer: IoBuffer,
@@ -91,7 +91,7 @@ enum Side {
     Tables(TablesClient, Rc<TablesOracle>),
 }
 
-impl Way {
+impl WorkerClient {
     /// The client of a block namespace.
     pub(super) fn blocks(&self) -> Option<&Client> {
         match &self.side {
@@ -337,7 +337,7 @@ impl Life {
     }
 
     /// A client for each namespace on one queue.
-    fn ways(&self, driver: &Driver, queue: &QueuePair, bytes_max: u32) -> Result<Vec<Way>, Failure> {
+    fn ways(&self, driver: &Driver, queue: &QueuePair, bytes_max: u32) -> Result<Vec<WorkerClient>, Failure> {
         let namespaces = driver.namespaces();
         let spaces = self.run.spaces.borrow();
         let mut ways = Vec::new();
@@ -353,7 +353,7 @@ impl Life {
                     let [buffer, written] =
                         [client.buffer().map_err(wrong)?, client.buffer().map_err(wrong)?];
                     let side = Side::Tables(client, oracle.clone());
-                    ways.push(Way { nsid: space.nsid, side, buffer, written });
+                    ways.push(WorkerClient { nsid: space.nsid, side, buffer, written });
                     continue;
                 }
                 Holds::Pairs(oracle) => {
@@ -367,7 +367,7 @@ impl Life {
                     let client = KvClient::new(queue.clone(), space.nsid, config);
                     let [buffer, written] =
                         [client.buffer().map_err(wrong)?, client.buffer().map_err(wrong)?];
-                    ways.push(Way { nsid: space.nsid, side: Side::Pairs(client), buffer, written });
+                    ways.push(WorkerClient { nsid: space.nsid, side: Side::Pairs(client), buffer, written });
                     continue;
                 }
             };
@@ -397,7 +397,7 @@ impl Life {
             };
             let client = Client::new(queue.clone(), *namespace, config).map_err(wrong)?;
             let [buffer, written] = [client.buffer().map_err(wrong)?, client.buffer().map_err(wrong)?];
-            ways.push(Way { nsid: space.nsid, side: Side::Blocks(client), buffer, written });
+            ways.push(WorkerClient { nsid: space.nsid, side: Side::Blocks(client), buffer, written });
         }
         Ok(ways)
     }
@@ -417,7 +417,7 @@ impl Life {
     /// Reads and verifies every block and every key-value pair.
     async fn look(&self, driver: &Driver, queue: &QueuePair) -> Result<(), Failure> {
         self.look_at_memory(driver, queue).await?;
-        for Way { side, mut buffer, .. } in self.ways(driver, queue, TRANSFER_BYTES_MAX)? {
+        for WorkerClient { side, mut buffer, .. } in self.ways(driver, queue, TRANSFER_BYTES_MAX)? {
             let client = match side {
                 Side::Blocks(client) => client,
                 Side::Pairs(client) => {
@@ -594,12 +594,12 @@ impl Life {
         self.changed.notify_all();
     }
 
-    async fn perform(&self, op: &Op, ways: &mut [Way]) -> Result<(), AnyIoError> {
+    async fn perform(&self, op: &Op, ways: &mut [WorkerClient]) -> Result<(), AnyIoError> {
         if let Op::Pause(micros) = op {
             self.later(*micros).await;
             return Ok(());
         }
-        let Some(Way { side, buffer, written, .. }) = way_of(op, ways) else { return Ok(()) };
+        let Some(WorkerClient { side, buffer, written, .. }) = way_of(op, ways) else { return Ok(()) };
         let client = match side {
             Side::Blocks(client) => &*client,
             Side::Pairs(client) => return Ok(pairs::perform(client, buffer, op).await?),
@@ -673,7 +673,7 @@ impl Life {
 
     /// Whether a store failed for lack of free space that may really be exhausted. A deletion also needs space for its record while an
     /// iterator holds the released one.
-    fn may_lack_space(&self, op: &Op, error: &AnyIoError, ways: &mut [Way]) -> bool {
+    fn may_lack_space(&self, op: &Op, error: &AnyIoError, ways: &mut [WorkerClient]) -> bool {
         let IoError::Status(status) = error else { return false };
         let is_full = status.is(Status::CAPACITY_EXCEEDED)
             && match (op, way_of(op, ways).map(|way| &way.side)) {
@@ -856,8 +856,8 @@ impl Life {
 }
 
 /// The client of the operation's namespace, among those of the matching kind.
-fn way_of<'a>(op: &Op, ways: &'a mut [Way]) -> Option<&'a mut Way> {
-    let fits = |way: &Way| op.is_about().is_none_or(|kind| kind == way.holds());
+fn way_of<'a>(op: &Op, ways: &'a mut [WorkerClient]) -> Option<&'a mut WorkerClient> {
+    let fits = |way: &WorkerClient| op.is_about().is_none_or(|kind| kind == way.holds());
     let namespace = op.namespace()?.max(1) as usize - 1;
     let count = ways.iter().filter(|way| fits(way)).count();
     let index = namespace.checked_rem(count)?;

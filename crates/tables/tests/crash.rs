@@ -1,6 +1,6 @@
 //! Power cuts at any poll, also during recovery: each change is atomic, changes are ordered, and acknowledged changes survive.
 
-use crate::fixture::{Case, NOBODY, group, holds, spans};
+use crate::fixture::{Case, NO_SPAN, group, holds, spans};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Executor, RunOutcome};
 use byteway_flash::Medium;
@@ -32,12 +32,12 @@ async fn host(tables: Tables, model: Rc<RefCell<Model>>, mut stream: Stream, ste
             (None, _) => {
                 next.insert(name.clone(), Vec::new());
                 model.borrow_mut().next = Some(next.clone());
-                tables.create(NOBODY, &spans, &name, name.as_bytes()).await.map(drop)
+                tables.create(NO_SPAN, &spans, &name, name.as_bytes()).await.map(drop)
             }
             (Some(table), 0) => {
                 next.remove(&name);
                 model.borrow_mut().next = Some(next.clone());
-                tables.drop_table(NOBODY, &spans, table.id).await
+                tables.drop_table(NO_SPAN, &spans, table.id).await
             }
             (Some(table), _) => {
                 let count = 1 + stream.below(3);
@@ -49,7 +49,7 @@ async fn host(tables: Tables, model: Rc<RefCell<Model>>, mut stream: Stream, ste
                     .collect();
                 next.get_mut(&name).unwrap().extend(groups.clone());
                 model.borrow_mut().next = Some(next.clone());
-                tables.append(NOBODY, &spans, table.id, groups).await.map(drop)
+                tables.append(NO_SPAN, &spans, table.id, groups).await.map(drop)
             }
         };
         let mut model = model.borrow_mut();

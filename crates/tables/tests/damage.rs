@@ -1,6 +1,6 @@
 //! Unreadable catalog pages: acknowledged changes survive, or the store reports an error.
 
-use crate::fixture::{Case, NOBODY, group, holds, spans};
+use crate::fixture::{Case, NO_SPAN, group, holds, spans};
 use byteway_clock::{Executor, RunOutcome};
 use byteway_firmware::{Ftl, MediaError};
 use byteway_flash::{Fault, FaultKind, FaultPlan, Medium};
@@ -29,7 +29,7 @@ async fn slots(case: &Case, ftl: &Ftl) -> Vec<u64> {
     for extent in &case.tables.extents {
         for unit in extent.first..extent.first + extent.count {
             let mut contents = Vec::new();
-            ftl.read(NOBODY, &spans(), unit, 1, &mut contents).await.unwrap();
+            ftl.read(NO_SPAN, &spans(), unit, 1, &mut contents).await.unwrap();
             let mut bytes = [0; UNIT_BYTES];
             contents[0].write_to(&mut bytes);
             if bytes.starts_with(b"BwTb") {
@@ -45,7 +45,7 @@ async fn lose(case: &Case, ftl: &Ftl, which: &[usize]) {
     let slots = slots(case, ftl).await;
     assert_eq!(slots.len(), 2);
     for slot in which {
-        ftl.write(NOBODY, &spans(), slots[*slot], &mut vec![Content::unreadable()], true).await.unwrap();
+        ftl.write(NO_SPAN, &spans(), slots[*slot], &mut vec![Content::unreadable()], true).await.unwrap();
     }
 }
 
@@ -59,9 +59,9 @@ fn a_copy_of_the_catalog_that_is_lost_takes_no_change_with_it() {
             let case = Case::tiny(true);
             let here = case.clone();
             let (medium, _) = session(&case, case.medium(), ALL, async move |tables, ftl| {
-                let id = tables.create(NOBODY, &spans(), "t", b"schema").await.unwrap();
+                let id = tables.create(NO_SPAN, &spans(), "t", b"schema").await.unwrap();
                 for number in 1..changes {
-                    tables.append(NOBODY, &spans(), id, vec![group(number, 9000)]).await.unwrap();
+                    tables.append(NO_SPAN, &spans(), id, vec![group(number, 9000)]).await.unwrap();
                 }
                 lose(&here, &ftl, &[lost]).await;
             });
@@ -78,7 +78,7 @@ fn a_copy_of_the_catalog_that_is_lost_takes_no_change_with_it() {
                 tables.ready().await.unwrap();
                 let table = tables.find("t").unwrap();
                 assert_eq!(table.groups.len() as u64, changes - 1);
-                tables.append(NOBODY, &spans(), table.id, vec![group(100, 50)]).await.unwrap();
+                tables.append(NO_SPAN, &spans(), table.id, vec![group(100, 50)]).await.unwrap();
             });
         }
     }
@@ -90,13 +90,13 @@ fn a_catalog_without_a_copy_is_an_error() {
     let case = Case::tiny(true);
     let here = case.clone();
     let (medium, _) = session(&case, case.medium(), ALL, async move |tables, ftl| {
-        tables.create(NOBODY, &spans(), "t", b"schema").await.unwrap();
+        tables.create(NO_SPAN, &spans(), "t", b"schema").await.unwrap();
         lose(&here, &ftl, &[0, 1]).await;
     });
     session(&case, medium, ALL, async move |tables, _| {
         let unreadable = TablesError::Media(MediaError::Unreadable);
         assert_eq!(tables.ready().await, Err(unreadable));
-        assert_eq!(tables.create(NOBODY, &spans(), "u", b"").await, Err(unreadable));
+        assert_eq!(tables.create(NO_SPAN, &spans(), "u", b"").await, Err(unreadable));
     });
 }
 
@@ -107,8 +107,8 @@ fn a_change_that_was_seen_stays() {
     let mut ahead = 0;
     for (cut, lost) in (0..2000).step_by(3).flat_map(|cut| [(cut, 0), (cut, 1)]) {
         let (medium, ended) = session(&case, case.medium(), cut, async |tables, _| {
-            tables.create(NOBODY, &spans(), "t", b"schema").await.unwrap();
-            tables.create(NOBODY, &spans(), "u", b"schema").await.unwrap();
+            tables.create(NO_SPAN, &spans(), "t", b"schema").await.unwrap();
+            tables.create(NO_SPAN, &spans(), "u", b"schema").await.unwrap();
         });
         if ended {
             break;
@@ -150,7 +150,7 @@ fn a_change_at_the_end_of_life_does_not_come_and_go() {
             let (medium, ended) = session(&worn, worn.medium(), ALL, async move |tables, _| {
                 for number in 0..40 {
                     let name = format!("t{number}");
-                    if tables.create(NOBODY, &spans(), &name, b"schema").await.is_err() {
+                    if tables.create(NO_SPAN, &spans(), &name, b"schema").await.is_err() {
                         break;
                     }
                     counted.set(counted.get() + 1);

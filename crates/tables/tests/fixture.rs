@@ -68,7 +68,7 @@ impl Case {
     }
 }
 
-pub const NOBODY: SpanId = SpanId::NONE;
+pub const NO_SPAN: SpanId = SpanId::NONE;
 
 pub fn spans() -> Spans {
     Spans::default()
@@ -99,10 +99,10 @@ pub async fn holds(tables: &Tables, table: &Table, groups: &[NewGroup]) -> Resul
         return Err(format!("{} has row groups {rows:?} instead of {expected:?}", table.name));
     }
     for (there, group) in table.groups.iter().zip(groups) {
-        let meta = tables.meta(NOBODY, &spans(), there).await;
+        let meta = tables.meta(NO_SPAN, &spans(), there).await;
         let meta = meta.map_err(|error| format!("{}: row group {}: {error}", table.name, group.rows))?;
         let mut data = Vec::new();
-        let read = tables.read(NOBODY, &spans(), there, 0, there.data_bytes, &mut data).await;
+        let read = tables.read(NO_SPAN, &spans(), there, 0, there.data_bytes, &mut data).await;
         read.map_err(|error| format!("{}: row group {}: {error}", table.name, group.rows))?;
         if *meta != *group.meta || data != group.data {
             return Err(format!("{}: row group {} has other bytes", table.name, group.rows));

@@ -1,6 +1,6 @@
 //! Operations of the store, and their errors.
 
-use crate::fixture::{Case, NOBODY, group, holds, spans};
+use crate::fixture::{Case, NO_SPAN, group, holds, spans};
 use byteway_tables::{TableId, TablesConfig, TablesError, UnitExtent};
 
 // Reads must return what was appended, at any offset and across extents.
@@ -8,10 +8,10 @@ use byteway_tables::{TableId, TablesConfig, TablesError, UnitExtent};
 fn row_groups_come_back() {
     Case::tiny(false).run(async |tables| {
         let spans = spans();
-        let id = tables.create(NOBODY, &spans, "t", b"schema").await.unwrap();
+        let id = tables.create(NO_SPAN, &spans, "t", b"schema").await.unwrap();
         let groups = [group(1, 10_000), group(2, 0), group(3, 4096), group(4, 100_000)];
-        assert_eq!(tables.append(NOBODY, &spans, id, groups[..2].to_vec()).await, Ok(3));
-        assert_eq!(tables.append(NOBODY, &spans, id, groups[2..].to_vec()).await, Ok(10));
+        assert_eq!(tables.append(NO_SPAN, &spans, id, groups[..2].to_vec()).await, Ok(3));
+        assert_eq!(tables.append(NO_SPAN, &spans, id, groups[2..].to_vec()).await, Ok(10));
         let table = tables.find("t").unwrap();
         assert_eq!(
             (table.id, &*table.schema, table.rows(), table.bytes()),
@@ -20,10 +20,10 @@ fn row_groups_come_back() {
         holds(&tables, &table, &groups).await.unwrap();
         for (offset, bytes) in [(0, 1), (4095, 2), (5000, 20_000), (99_999, 1), (100_000, 0)] {
             let mut part = vec![7];
-            tables.read(NOBODY, &spans, &table.groups[3], offset, bytes, &mut part).await.unwrap();
+            tables.read(NO_SPAN, &spans, &table.groups[3], offset, bytes, &mut part).await.unwrap();
             assert_eq!(part[1..], groups[3].data[offset as usize..(offset + bytes) as usize]);
         }
-        let beyond = tables.read(NOBODY, &spans, &table.groups[3], 99_999, 2, &mut Vec::new()).await;
+        let beyond = tables.read(NO_SPAN, &spans, &table.groups[3], 99_999, 2, &mut Vec::new()).await;
         assert!(matches!(beyond, Err(TablesError::Media(_))), "{beyond:?}");
     });
 }
@@ -35,7 +35,7 @@ fn what_can_not_be_is_refused() {
     case.tables.tables_max = 3;
     case.run(async |tables| {
         let spans = spans();
-        let create = async |name: &str| tables.create(NOBODY, &spans, name, b"").await;
+        let create = async |name: &str| tables.create(NO_SPAN, &spans, name, b"").await;
         let first = create("a").await.unwrap();
         assert_eq!(create("a").await, Err(TablesError::Exists));
         assert_eq!(create("").await, Err(TablesError::Name));
@@ -43,9 +43,12 @@ fn what_can_not_be_is_refused() {
         create(&"x".repeat(255)).await.unwrap();
         create("b").await.unwrap();
         assert_eq!(create("c").await, Err(TablesError::TooMany));
-        tables.drop_table(NOBODY, &spans, first).await.unwrap();
-        assert_eq!(tables.drop_table(NOBODY, &spans, first).await, Err(TablesError::NotFound));
-        assert_eq!(tables.append(NOBODY, &spans, first, vec![group(1, 9)]).await, Err(TablesError::NotFound));
+        tables.drop_table(NO_SPAN, &spans, first).await.unwrap();
+        assert_eq!(tables.drop_table(NO_SPAN, &spans, first).await, Err(TablesError::NotFound));
+        assert_eq!(
+            tables.append(NO_SPAN, &spans, first, vec![group(1, 9)]).await,
+            Err(TablesError::NotFound)
+        );
         // A new table of an old name has a new identifier: holders of the old one must not reach it.
         assert_ne!(create("a").await.unwrap(), first);
         let all: Vec<_> = tables.tables().iter().map(|table| table.id).collect();
@@ -63,25 +66,25 @@ fn room_comes_back() {
         let spans = spans();
         let whole = tables.usage().capacity_bytes as usize;
         for round in 0..6 {
-            let id = tables.create(NOBODY, &spans, "t", b"").await.unwrap();
+            let id = tables.create(NO_SPAN, &spans, "t", b"").await.unwrap();
             let mut number = 1;
-            while tables.append(NOBODY, &spans, id, vec![group(number, whole / 5)]).await.is_ok() {
+            while tables.append(NO_SPAN, &spans, id, vec![group(number, whole / 5)]).await.is_ok() {
                 number += 1;
             }
             assert_eq!(number, 5, "round {round}");
-            let refused = tables.append(NOBODY, &spans, id, vec![group(9, 100), group(10, whole / 5)]).await;
+            let refused = tables.append(NO_SPAN, &spans, id, vec![group(9, 100), group(10, whole / 5)]).await;
             assert_eq!(refused, Err(TablesError::NoSpace));
             // Fragments of the remaining space.
-            assert!(tables.append(NOBODY, &spans, id, vec![group(5, 9000)]).await.is_ok());
+            assert!(tables.append(NO_SPAN, &spans, id, vec![group(5, 9000)]).await.is_ok());
             let table = tables.find("t").unwrap();
             let all: Vec<_> = (1..5).map(|number| group(number, whole / 5)).chain([group(5, 9000)]).collect();
             holds(&tables, &table, &all).await.unwrap();
             drop(table);
-            tables.drop_table(NOBODY, &spans, id).await.unwrap();
+            tables.drop_table(NO_SPAN, &spans, id).await.unwrap();
             // The writer frees units after the acknowledgement, in the same task.
-            assert_eq!(tables.create(NOBODY, &spans, "u", b"").await.map(drop), Ok(()));
+            assert_eq!(tables.create(NO_SPAN, &spans, "u", b"").await.map(drop), Ok(()));
             let id = tables.find("u").unwrap().id;
-            tables.drop_table(NOBODY, &spans, id).await.unwrap();
+            tables.drop_table(NO_SPAN, &spans, id).await.unwrap();
             assert_eq!(tables.usage().used_bytes, 0, "round {round}");
         }
     });
@@ -92,18 +95,21 @@ fn room_comes_back() {
 fn a_table_that_is_read_stays() {
     Case::tiny(false).run(async |tables| {
         let spans = spans();
-        let id = tables.create(NOBODY, &spans, "old", b"").await.unwrap();
+        let id = tables.create(NO_SPAN, &spans, "old", b"").await.unwrap();
         let size = tables.usage().capacity_bytes as usize / 2;
-        tables.append(NOBODY, &spans, id, vec![group(1, size)]).await.unwrap();
+        tables.append(NO_SPAN, &spans, id, vec![group(1, size)]).await.unwrap();
         let old = tables.find("old").unwrap();
-        tables.drop_table(NOBODY, &spans, id).await.unwrap();
-        let new = tables.create(NOBODY, &spans, "new", b"").await.unwrap();
-        assert_eq!(tables.append(NOBODY, &spans, new, vec![group(2, size)]).await, Err(TablesError::NoSpace));
+        tables.drop_table(NO_SPAN, &spans, id).await.unwrap();
+        let new = tables.create(NO_SPAN, &spans, "new", b"").await.unwrap();
+        assert_eq!(
+            tables.append(NO_SPAN, &spans, new, vec![group(2, size)]).await,
+            Err(TablesError::NoSpace)
+        );
         holds(&tables, &old, &[group(1, size)]).await.unwrap();
         drop(old);
         // The next change frees the units, and the one after it reuses them.
-        tables.append(NOBODY, &spans, new, vec![group(3, 10)]).await.unwrap();
-        assert_eq!(tables.append(NOBODY, &spans, new, vec![group(2, size)]).await, Ok(5));
+        tables.append(NO_SPAN, &spans, new, vec![group(3, 10)]).await.unwrap();
+        assert_eq!(tables.append(NO_SPAN, &spans, new, vec![group(2, size)]).await, Ok(5));
     });
 }
 
@@ -112,8 +118,8 @@ fn a_table_that_is_read_stays() {
 fn a_catalog_has_an_end() {
     Case::tiny(true).run(async |tables| {
         let spans = spans();
-        let id = tables.create(NOBODY, &spans, "t", &[9; 10_000]).await.unwrap();
-        assert_eq!(tables.create(NOBODY, &spans, "u", &[9; 30_000]).await, Err(TablesError::CatalogFull));
-        assert_eq!(tables.append(NOBODY, &spans, id, vec![group(1, 10)]).await, Ok(1));
+        let id = tables.create(NO_SPAN, &spans, "t", &[9; 10_000]).await.unwrap();
+        assert_eq!(tables.create(NO_SPAN, &spans, "u", &[9; 30_000]).await, Err(TablesError::CatalogFull));
+        assert_eq!(tables.append(NO_SPAN, &spans, id, vec![group(1, 10)]).await, Ok(1));
     });
 }

@@ -9,7 +9,7 @@
 
 use crate::merge::{Gathering, Joined, Offer};
 use byteway_clock::{Clock, Delay, Notify, Permit, Semaphore, SpanId, Stage, Station};
-use byteway_host::request_layer::{RequestLayer, Work};
+use byteway_host::request_layer::{BoxedWork, RequestLayer};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -299,10 +299,10 @@ impl RequestLayer for BlockLayer {
         span: SpanId,
         cpu: &'a Rc<Station>,
         sqe: &'a Sqe,
-    ) -> Work<'a, Result<Work<'static, ()>, Status>> {
+    ) -> BoxedWork<'a, Result<BoxedWork<'static, ()>, Status>> {
         Box::pin(async move {
             match self.begin(span, cpu, sqe, None).await? {
-                Begun::Dispatched(request) => Ok(Box::pin(request.end()) as Work<'static, ()>),
+                Begun::Dispatched(request) => Ok(Box::pin(request.end()) as BoxedWork<'static, ()>),
                 Begun::Joined(_) => unreachable!("what is not offered joins nothing"),
             }
         })

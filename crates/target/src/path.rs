@@ -305,7 +305,7 @@ impl Path {
         data: &mut Vec<u8>,
     ) -> Cqe {
         let (whole_data, is_read) = (std::mem::take(data), matches!(movement, Movement::ToHost(_)));
-        let works = parts.iter().map(|part| -> split::Work<'_, (Cqe, Vec<u8>)> {
+        let works = parts.iter().map(|part| -> split::BoxedWork<'_, (Cqe, Vec<u8>)> {
             let range = part.offset as usize..(part.offset + part.bytes) as usize;
             let movement = if is_read { Movement::ToHost(part.bytes) } else { Movement::ToDrive(part.bytes) };
             let mut own = if is_read { Vec::new() } else { whole_data[range].to_vec() };

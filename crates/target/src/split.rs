@@ -57,10 +57,10 @@ pub(crate) fn whole(parts: &[Cqe]) -> Cqe {
 }
 
 /// A boxed future of a part.
-pub(crate) type Work<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+pub(crate) type BoxedWork<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Runs all futures concurrently.
-pub(crate) async fn all<T>(works: Vec<Work<'_, T>>) -> Vec<T> {
+pub(crate) async fn all<T>(works: Vec<BoxedWork<'_, T>>) -> Vec<T> {
     let mut works: Vec<_> = works.into_iter().map(|work| (Some(work), None)).collect();
     poll_fn(|context| {
         let mut is_over = true;

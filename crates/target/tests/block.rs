@@ -23,7 +23,7 @@ const COSTS: BlockCosts = BlockCosts {
 };
 
 /// A remote client of a drive behind a block layer, and a local client on the target.
-struct Place {
+struct TargetSetup {
     clock: Clock,
     layer: BlockLayer,
     own: Driver,
@@ -33,7 +33,7 @@ struct Place {
 
 /// Runs `test` with a drive that takes `drive_bytes_max` per command, behind a target that takes 32 KiB and
 /// has `block`.
-fn with_block(drive_bytes_max: u32, block: BlockConfig, test: impl AsyncFnOnce(Place) + 'static) {
+fn with_block(drive_bytes_max: u32, block: BlockConfig, test: impl AsyncFnOnce(TargetSetup) + 'static) {
     let mut drive = byteway_testkit::drive_config();
     drive.controller.transfer_bytes_max = drive_bytes_max;
     let driven = DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() };
@@ -60,7 +60,7 @@ fn with_block(drive_bytes_max: u32, block: BlockConfig, test: impl AsyncFnOnce(P
         };
         let local = Client::new(local, namespace, config).unwrap();
         let remote = client(&host, &oracle).await;
-        test(Place { clock, layer, own, remote, local }).await;
+        test(TargetSetup { clock, layer, own, remote, local }).await;
     });
 }
 
@@ -92,7 +92,7 @@ fn deadline(dispatched_max: u32) -> BlockConfig {
 #[test]
 fn what_lies_next_to_a_request_that_waits_joins_it() {
     with_block(128 << 10, deadline(1), async |place| {
-        let Place { clock, layer, remote, own, .. } = place;
+        let TargetSetup { clock, layer, remote, own, .. } = place;
         let first: Vec<u64> = (0..16).collect();
         let commands = own.protocol_errors();
         for reads in [false, true] {
@@ -117,7 +117,7 @@ fn what_lies_next_to_a_request_that_waits_joins_it() {
 #[test]
 fn other_commands_stay_alone() {
     with_block(8 << 10, deadline(1), async |place| {
-        let Place { clock, layer, remote, own, .. } = place;
+        let TargetSetup { clock, layer, remote, own, .. } = place;
         let per_unit = u64::from(4096 / own.namespaces()[0].block_bytes);
         let apart: Vec<u64> = (0..12).map(|unit| unit * 2 * per_unit).collect();
         at_once(&clock, &remote, false, &apart, per_unit as u32).await;
@@ -142,7 +142,7 @@ fn other_commands_stay_alone() {
 fn local_applications_share_the_layer() {
     let one = BlockConfig { tags: 1, scheduler: Scheduler::None, ..deadline(64) };
     with_block(128 << 10, one, async |place| {
-        let Place { clock, layer, local, remote, .. } = place;
+        let TargetSetup { clock, layer, local, remote, .. } = place;
         let at: Vec<u64> = (0..8).collect();
         let begun = clock.now();
         at_once(&clock, &local, false, &at, 1).await;
@@ -161,7 +161,7 @@ fn commands_that_are_too_long_for_the_drive_become_several() {
     for scheduler in [Scheduler::None, Scheduler::Deadline] {
         let block = BlockConfig { scheduler, ..deadline(4) };
         with_block(8 << 10, block, async |place| {
-            let Place { clock, layer, remote, own, .. } = place;
+            let TargetSetup { clock, layer, remote, own, .. } = place;
             let blocks = (32 << 10) / own.namespaces()[0].block_bytes;
             let at: Vec<u64> = (0..4).map(|number| 3 + number * u64::from(blocks)).collect();
             for reads in [false, true] {

@@ -21,7 +21,7 @@ const BLOCKS: u64 = 24;
 
 /// Location of the host in a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum HostLocation {
     Link,
     Network,
 }
@@ -44,14 +44,14 @@ fn drive() -> DriveConfig {
 }
 
 /// Writes of one block, read back and compared, by a method from the host and a method to the drive.
-fn run(place: Place, from_host: Method, to_drive: Method) -> Crossed {
+fn run(place: HostLocation, from_host: Method, to_drive: Method) -> Crossed {
     let driven = DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() };
     SmallWorld::of(drive()).run(async move |powered| {
         let own = Driver::attach(Port::Link(powered.host.clone()), driven).await.unwrap();
         let clock = own.clock().clone();
         let (driver, network) = match place {
-            Place::Link => (own.clone(), None),
-            Place::Network => {
+            HostLocation::Link => (own.clone(), None),
+            HostLocation::Network => {
                 let config = PathConfig {
                     bytes_max: 32 << 10,
                     commands_max: 64,
@@ -67,7 +67,7 @@ fn run(place: Place, from_host: Method, to_drive: Method) -> Crossed {
         };
         let config = QueueConfig { vector: Some(2), ..QueueConfig::new(128) };
         let queue = driver.create_queue_pair(config).await.unwrap();
-        let fallback = if place == Place::Link { PointerKind::Prp } else { PointerKind::Sgl };
+        let fallback = if place == HostLocation::Link { PointerKind::Prp } else { PointerKind::Sgl };
         let rules = Rules { fallback, ..Rules::only(from_host) };
         let enabled = driver.enable_methods(&queue, rules.methods()).await.unwrap();
         assert_eq!(enabled, rules.methods());
@@ -111,12 +111,12 @@ fn run(place: Place, from_host: Method, to_drive: Method) -> Crossed {
 #[test]
 fn an_inline_payload_crosses_a_fabric_unchanged() {
     let bytes = BLOCKS * 512;
-    let on_link = run(Place::Link, Method::Inline, Method::Inline);
+    let on_link = run(HostLocation::Link, Method::Inline, Method::Inline);
     assert_eq!(on_link, Crossed { commands: BLOCKS, inline_bytes: bytes, data_bytes: 0 });
-    assert_eq!(run(Place::Network, Method::Inline, Method::Inline), on_link);
+    assert_eq!(run(HostLocation::Network, Method::Inline, Method::Inline), on_link);
     // In the capsule nevertheless: the method to the drive is the target's choice.
-    assert_eq!(run(Place::Network, Method::Sgl, Method::Inline), on_link);
+    assert_eq!(run(HostLocation::Network, Method::Sgl, Method::Inline), on_link);
     let pointed = Crossed { commands: BLOCKS, inline_bytes: 0, data_bytes: bytes };
-    assert_eq!(run(Place::Network, Method::Inline, Method::Prp), pointed);
-    assert_eq!(run(Place::Network, Method::Sgl, Method::Prp), pointed);
+    assert_eq!(run(HostLocation::Network, Method::Inline, Method::Prp), pointed);
+    assert_eq!(run(HostLocation::Network, Method::Sgl, Method::Prp), pointed);
 }

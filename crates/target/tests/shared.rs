@@ -19,7 +19,7 @@ const TASKS: u64 = 8;
 
 /// The result of a run.
 #[derive(Debug, Default, PartialEq)]
-struct Found {
+struct IoCounts {
     /// I/Os of both sides that completed correctly.
     good: u64,
     /// Reads of foreign data, failed or incomplete commands, unexpected completions.
@@ -28,7 +28,7 @@ struct Found {
 
 /// A host over a network and a local application of the target on one queue pair, each on its half of the
 /// blocks: both write, read and compare.
-fn side_by_side(first_identifier: Option<u16>, resets: u32) -> Found {
+fn side_by_side(first_identifier: Option<u16>, resets: u32) -> IoCounts {
     let driven = DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() };
     SmallWorld::default().run(async move |powered| {
         let driver = Driver::attach(Port::Link(powered.host.clone()), driven).await.unwrap();
@@ -91,7 +91,7 @@ fn side_by_side(first_identifier: Option<u16>, resets: u32) -> Found {
             }
         }
         let contradictions = driver.protocol_errors();
-        Found { good: found.0.get(), wrong: found.1.get() + running.get() + contradictions }
+        IoCounts { good: found.0.get(), wrong: found.1.get() + running.get() + contradictions }
     })
 }
 
@@ -99,7 +99,7 @@ fn side_by_side(first_identifier: Option<u16>, resets: u32) -> Found {
 #[test]
 fn a_local_and_a_remote_completion_never_change_places() {
     let found = side_by_side(None, 0);
-    assert_eq!(found, Found { good: 2 * 2 * TASKS * ROUNDS, wrong: 0 });
+    assert_eq!(found, IoCounts { good: 2 * 2 * TASKS * ROUNDS, wrong: 0 });
 }
 
 // The canary: remote commands with identifiers in the block layer's range, to show that the test above can

@@ -204,7 +204,7 @@ impl PageBuffer {
 
 /// The device's end: location of a payload in its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PayloadLocation {
     /// In the area for payloads of any command, at this byte.
     Area(u64),
     /// In the page buffer, at this byte.
@@ -215,7 +215,7 @@ pub enum Place {
 ///
 /// # Errors
 /// The NVMe status if the length differs, or the location is in neither part.
-pub fn find(log: &DeviceMemoryLog, named: InDeviceMemory, bytes: u64) -> Result<Place, Status> {
+pub fn find(log: &DeviceMemoryLog, named: InDeviceMemory, bytes: u64) -> Result<PayloadLocation, Status> {
     if u64::from(named.bytes) != bytes {
         return Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
     }
@@ -223,8 +223,8 @@ pub fn find(log: &DeviceMemoryLog, named: InDeviceMemory, bytes: u64) -> Result<
         let at = named.address.checked_sub(offset.into())?;
         at.checked_add(bytes).filter(|end| *end <= u64::from(length) && at < u64::from(length)).map(|_| at)
     };
-    let area = within(log.area_offset, log.area_bytes).map(Place::Area);
-    let buffer = within(log.buffer_offset, log.buffer_bytes).map(|at| Place::Buffer(at as u32));
+    let area = within(log.area_offset, log.area_bytes).map(PayloadLocation::Area);
+    let buffer = within(log.buffer_offset, log.buffer_bytes).map(|at| PayloadLocation::Buffer(at as u32));
     area.or(buffer).ok_or(Status::SGL_OFFSET_INVALID.with_dnr())
 }
 
@@ -369,8 +369,8 @@ mod tests {
     fn places_are_found_by_address() {
         let at = |address, bytes| InDeviceMemory { address, bytes, checksum: None };
         let (page, log) = (u64::from(PAGE), log());
-        assert_eq!(find(&log, at(5, 10), 10), Ok(Place::Area(5)));
-        assert_eq!(find(&log, at(5 * page, 4096), 4096), Ok(Place::Buffer(PAGE)));
+        assert_eq!(find(&log, at(5, 10), 10), Ok(PayloadLocation::Area(5)));
+        assert_eq!(find(&log, at(5 * page, 4096), 4096), Ok(PayloadLocation::Buffer(PAGE)));
         let invalid = Err(Status::SGL_OFFSET_INVALID.with_dnr());
         for address in [4 * page - 5, 8 * page - 9, 8 * page, u64::MAX] {
             assert_eq!(find(&log, at(address, 10), 10), invalid, "{address}");

@@ -45,14 +45,14 @@ pub fn decoder(receiver: End, framing: Framing, limits: Limits) -> Decoder {
 }
 
 /// A PDU, its data, and whether the digest matched.
-pub type Found = (Pdu, Vec<u8>, bool);
+pub type DecodedPdu = (Pdu, Vec<u8>, bool);
 
 /// Decodes a stream that arrives in pieces.
 pub fn decode<'a>(
     decoder: &mut Decoder,
     pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> Result<Vec<Found>, PduError> {
-    let (mut found, mut left): (Vec<Found>, u32) = (Vec::new(), 0);
+) -> Result<Vec<DecodedPdu>, PduError> {
+    let (mut found, mut left): (Vec<DecodedPdu>, u32) = (Vec::new(), 0);
     for mut piece in pieces {
         loop {
             match decoder.next(&mut piece)? {
@@ -218,7 +218,7 @@ fn stream(receiver: End, framing: &Framing) -> (Vec<u8>, Vec<(Pdu, Vec<u8>)>) {
 }
 
 /// A received PDU equals the sent one, except for what [`Framing`] fills in.
-fn assert_same((pdu, data, intact): &Found, (sent, sent_data): &(Pdu, Vec<u8>)) {
+fn assert_same((pdu, data, intact): &DecodedPdu, (sent, sent_data): &(Pdu, Vec<u8>)) {
     let mut sent = *sent;
     *sent.ch_mut() = *pdu.ch();
     assert_eq!((pdu, data, intact), (&sent, sent_data, &true));

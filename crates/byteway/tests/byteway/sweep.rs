@@ -129,7 +129,8 @@ fn a_crossover_is_bisected() {
     std::fs::write(path.join("space.toml"), space("inline,prp")).unwrap();
     let output = printed(&sweep(path, "space.toml --out out"));
     let found = output.lines().last().unwrap();
-    let (before, after) = found.split_once(" up to ").and_then(|(_, rest)| rest.split_once(", prp from ")).unwrap();
+    let (before, after) =
+        found.split_once(" up to ").and_then(|(_, rest)| rest.split_once(", prp from ")).unwrap();
     // The two sizes are neighbors, and a run of each pair confirms the lead.
     let bytes = |text: &str| -> u64 {
         let text = text.trim_end_matches(" on");
@@ -162,7 +163,8 @@ fn a_front_is_that_of_the_whole_grid() {
 
 #[test]
 fn drawn_points_cover_each_range_and_follow_from_their_seed() {
-    let vary = "[[vary]]\nkey = \"flash.read_suspend\"\nfrom = \"1 us\"\nto = \"100 us\"\nspacing = \"log\"\n";
+    let vary =
+        "[[vary]]\nkey = \"flash.read_suspend\"\nfrom = \"1 us\"\nto = \"100 us\"\nspacing = \"log\"\n";
     let vary = vary.replace("flash.read_suspend", "host.override.submit");
     let search = "[search]\nmethod = \"latin-hypercube\"\npoints = 20\n";
     let folder = space(&format!("{vary}{search}"));
@@ -180,11 +182,8 @@ fn drawn_points_cover_each_range_and_follow_from_their_seed() {
     all.sort_by(f64::total_cmp);
     assert_eq!(all.iter().filter(|us| **us < 10.0).count(), 10, "half below the geometric mean: {all:?}");
     assert!(all[0] >= 1.0 && all[19] <= 100.0);
-    std::fs::write(
-        path.join("space.toml"),
-        format!("scenario = \"s.toml\"\n{vary}{search}seed = 2\n"),
-    )
-    .unwrap();
+    std::fs::write(path.join("space.toml"), format!("scenario = \"s.toml\"\n{vary}{search}seed = 2\n"))
+        .unwrap();
     printed(&sweep(path, "space.toml --out other --set job.0.count=20"));
     assert_ne!(column(&path.join("other"), "host.override.submit"), drawn);
 }
@@ -215,13 +214,29 @@ fn wrong_spaces_are_refused_with_their_place_and_cure() {
         ("[[vary]]\nkey = \"iodepth\"\n", "neither `values` nor a range", "from"),
         ("[[vary]]\nkey = \"iodepth\"\nfrom = \"1\"\nto = \"9\"\n", "is a range", "latin-hypercube"),
         ("[[vary]]\nkey = \"iodepth\"\nvalue = \"1\"\n", "`value`", "values"),
-        ("[[vary]]\nkey = \"iodepth\"\nvalues = \"1\"\n[[vary]]\nkey = \"job.0.iodepth\"\nvalues = \"2\"\n", "same key", "once"),
+        (
+            "[[vary]]\nkey = \"iodepth\"\nvalues = \"1\"\n[[vary]]\nkey = \"job.0.iodepth\"\nvalues = \"2\"\n",
+            "same key",
+            "once",
+        ),
         ("[[vary]]\nkey = \"iodepth\"\nvalues = \"1,2\"\n[search]\nmethod = \"knees\"\n", "knees", "knee"),
-        ("[[vary]]\nkey = \"iodepth\"\nvalues = \"1,2\"\n[search]\nmethod = \"random\"\n", "number of points", "points = 100"),
+        (
+            "[[vary]]\nkey = \"iodepth\"\nvalues = \"1,2\"\n[search]\nmethod = \"random\"\n",
+            "number of points",
+            "points = 100",
+        ),
         ("[[vary]]\nkey = \"iodepth\"\nvalues = \"1,2\"\n[search]\nmetric = \"iop\"\n", "`iop`", "iops"),
-        ("[[vary]]\nkey = \"iodepth\"\nvalues = \"1,2\"\n[search]\nmethod = \"crossover\"\n", "crossover", "method"),
+        (
+            "[[vary]]\nkey = \"iodepth\"\nvalues = \"1,2\"\n[search]\nmethod = \"crossover\"\n",
+            "crossover",
+            "method",
+        ),
         ("[[vary]]\nkey = \"iodepth\"\nvalues = \"1,2\"\n[search]\npoints = 5\n", "`points`", "random"),
-        ("[[vary]]\nkey = \"seed\"\nvalues = \"1..9000\"\n[[vary]]\nkey = \"iodepth\"\nvalues = \"1..100\"\n", "more than 100000 points", "latin"),
+        (
+            "[[vary]]\nkey = \"seed\"\nvalues = \"1..9000\"\n[[vary]]\nkey = \"iodepth\"\nvalues = \"1..100\"\n",
+            "more than 100000 points",
+            "latin",
+        ),
     ] {
         let folder = space(search);
         let output = sweep(folder.path(), "space.toml --out out");

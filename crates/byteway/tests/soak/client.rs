@@ -89,12 +89,12 @@ pub struct Task {
     /// Bytes of the drive that it works on, from the start.
     pub span: u64,
     pub leave: Leave,
-    pub work: Work,
+    pub work: ClientTask,
 }
 
 /// A client's work on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Work {
+pub enum ClientTask {
     /// Writes every stretch that any client works on: the drive's content does not grow after that.
     Fill,
     /// Reads, writes, deallocates and flushes at random.
@@ -201,14 +201,14 @@ async fn work(clock: Clock, attachment: Rc<Attachment>, folder: PathBuf, is_empt
     };
     let client = new_client(&queue);
     let mut buffer = client.buffer().unwrap();
-    if task.work == Work::Read {
+    if task.work == ClientTask::Read {
         for lba in (0..ledger.blocks()).step_by(blocks as usize) {
             if ledger.is_touched(lba, blocks) {
                 read(&client, &ledger, &mut buffer, lba, blocks).await;
             }
         }
     }
-    if task.work == Work::Fill {
+    if task.work == ClientTask::Fill {
         let bytes = namespace.blocks * u64::from(namespace.block_bytes);
         for span in (20..=bytes.ilog2()).map(|bits| 1 << bits) {
             for stretch in (0..COMMON).chain((0..others(span)).map(|nth| COMMON + nth * step(span))) {

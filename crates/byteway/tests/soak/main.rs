@@ -32,7 +32,7 @@ mod server;
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_scenario::profile::{DRIVES, Profile};
-use client::{Leave, Task, Work};
+use client::{ClientTask, Leave, Task};
 use server::{Drive, Server};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -113,7 +113,7 @@ fn soak(drive: &Drive, stream: &mut Stream, clients: u64, ended: &mut dyn FnMut(
             ops: if is_edge { 1500 } else { 1 + stream.below(1500) },
             span: 1 << (20 + stream.below(u64::from(drive.capacity().ilog2() - 20 + 1))),
             leave,
-            work: if index == 0 { Work::Fill } else { Work::Mix },
+            work: if index == 0 { ClientTask::Fill } else { ClientTask::Mix },
         };
         run(folder.path(), drive, &mut server, &task, &mut first);
         if index == clients / 2 {
@@ -141,7 +141,7 @@ fn soak(drive: &Drive, stream: &mut Stream, clients: u64, ended: &mut dyn FnMut(
             ops: 0,
             span: drive.capacity(),
             leave: Leave::InOrder,
-            work: Work::Read,
+            work: ClientTask::Read,
         };
         // Its view of the controller is that of another power cycle.
         run(folder.path(), drive, &mut server, &reader, &mut None);

@@ -17,7 +17,7 @@
 mod files;
 mod turns;
 
-pub use turns::{Found, Lsm, LsmError};
+pub use turns::{KeyValues, Lsm, LsmError};
 
 /// Size of a unit of the drive, in which files are stored.
 const UNIT_BYTES: usize = 4096;

@@ -36,7 +36,7 @@ where
 }
 
 /// Keys with their values.
-pub type Found = Vec<(Vec<u8>, Vec<u8>)>;
+pub type KeyValues = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// An order to the tree.
 enum Order {
@@ -62,7 +62,7 @@ enum Request {
         count: u32,
     },
     /// The result of the order; no further request follows.
-    Answer(Result<Found, String>),
+    Answer(Result<KeyValues, String>),
 }
 
 /// Reply of the drive: the bytes read, if any.
@@ -145,11 +145,11 @@ impl Lsm {
     ///
     /// # Errors
     /// The tree or the drive failed.
-    pub async fn scan(&self, first: &[u8], count: u32) -> Result<(SpanRecord, Found), LsmError> {
+    pub async fn scan(&self, first: &[u8], count: u32) -> Result<(SpanRecord, KeyValues), LsmError> {
         self.perform(Order::Scan(first.to_vec(), count)).await
     }
 
-    async fn perform(&self, order: Order) -> Result<(SpanRecord, Found), LsmError> {
+    async fn perform(&self, order: Order) -> Result<(SpanRecord, KeyValues), LsmError> {
         let begin = self.clock.now();
         let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
         if !sent {
@@ -167,7 +167,7 @@ impl Lsm {
     }
 
     /// Serves the tree's requests until it returns a result.
-    async fn answer(&self, records: &mut Vec<SpanRecord>) -> Result<Found, LsmError> {
+    async fn answer(&self, records: &mut Vec<SpanRecord>) -> Result<KeyValues, LsmError> {
         loop {
             let Ok(request) = self.requests.recv() else {
                 return Err(LsmError::Tree("the tree panicked".into()));
@@ -303,7 +303,7 @@ fn run(to_do: Receiver<Order>, asks: Sender<Request>, answers: Receiver<Reply>, 
     }
 }
 
-fn perform(tree: &mut DB, order: Order, sync: bool) -> Result<Found, rusty_leveldb::Status> {
+fn perform(tree: &mut DB, order: Order, sync: bool) -> Result<KeyValues, rusty_leveldb::Status> {
     let mut batch = WriteBatch::default();
     match order {
         Order::Store(key, value) => batch.put(&key, &value),

@@ -50,7 +50,7 @@ impl Region {
 }
 
 /// Part of an extent that lies in one region.
-enum Place<'a> {
+enum RegionPart<'a> {
     Mapped { mapped: &'a Mapped, offset: usize },
     Remote { remote: &'a dyn Remote, address: u64 },
 }
@@ -205,7 +205,7 @@ impl Regions {
         bytes: usize,
         direction: Direction,
         epoch: Epoch,
-        mut touch: impl FnMut(Place<'_>, std::ops::Range<usize>) -> bool,
+        mut touch: impl FnMut(RegionPart<'_>, std::ops::Range<usize>) -> bool,
     ) -> Result<(), Fault> {
         let fault = Fault { address, bytes: bytes as u64 };
         let mut done = 0;
@@ -223,14 +223,14 @@ impl Regions {
             let is_done = match &region.store {
                 Store::Mapped(mapped) => {
                     let offset = (at - region.base) as usize;
-                    touch(Place::Mapped { mapped, offset }, range)
+                    touch(RegionPart::Mapped { mapped, offset }, range)
                 }
                 Store::Remote(remote) => {
                     // No borrow across the call: while the answer is awaited, messages of the other side may
                     // map and unmap.
                     let remote = remote.clone();
                     drop(table);
-                    touch(Place::Remote { remote: &*remote, address: at }, range)
+                    touch(RegionPart::Remote { remote: &*remote, address: at }, range)
                 }
                 Store::Nothing => false,
             };
@@ -271,8 +271,8 @@ impl Regions {
             return done;
         }
         self.each(address, into.len(), Direction::Down, epoch, |place, range| match place {
-            Place::Mapped { mapped, offset } => mapped.read(offset, &mut into[range]).is_ok(),
-            Place::Remote { remote, address } => remote.read(address, &mut into[range]).is_ok(),
+            RegionPart::Mapped { mapped, offset } => mapped.read(offset, &mut into[range]).is_ok(),
+            RegionPart::Remote { remote, address } => remote.read(address, &mut into[range]).is_ok(),
         })
     }
 
@@ -283,8 +283,8 @@ impl Regions {
             return done;
         }
         self.each(address, from.len(), Direction::Up, epoch, |place, range| match place {
-            Place::Mapped { mapped, offset } => mapped.write(offset, &from[range]).is_ok(),
-            Place::Remote { remote, address } => remote.write(address, &from[range]).is_ok(),
+            RegionPart::Mapped { mapped, offset } => mapped.write(offset, &from[range]).is_ok(),
+            RegionPart::Remote { remote, address } => remote.write(address, &from[range]).is_ok(),
         })
     }
 
@@ -335,8 +335,8 @@ impl Regions {
         let mut value = 0;
         self.each(address, 4, Direction::Down, Epoch::LAST, |place, _| {
             let loaded = match place {
-                Place::Mapped { mapped, offset } => mapped.load32(offset).ok(),
-                Place::Remote { remote, address } => {
+                RegionPart::Mapped { mapped, offset } => mapped.load32(offset).ok(),
+                RegionPart::Remote { remote, address } => {
                     let mut bytes = [0; 4];
                     remote.read(address, &mut bytes).ok().map(|()| u32::from_le_bytes(bytes))
                 }
@@ -353,8 +353,8 @@ impl Regions {
             return stored;
         }
         self.each(address, 4, Direction::Up, Epoch::LAST, |place, _| match place {
-            Place::Mapped { mapped, offset } => mapped.store32(offset, value).is_ok(),
-            Place::Remote { remote, address } => remote.write(address, &value.to_le_bytes()).is_ok(),
+            RegionPart::Mapped { mapped, offset } => mapped.store32(offset, value).is_ok(),
+            RegionPart::Remote { remote, address } => remote.write(address, &value.to_le_bytes()).is_ok(),
         })
     }
 
@@ -363,11 +363,11 @@ impl Regions {
         self.aligned(address, 16)?;
         let mut entry = [0; 16];
         self.each(address, 16, Direction::Down, Epoch::LAST, |place, _| match place {
-            Place::Mapped { mapped, offset } => mapped.load_entry(offset).is_ok_and(|loaded| {
+            RegionPart::Mapped { mapped, offset } => mapped.load_entry(offset).is_ok_and(|loaded| {
                 entry = loaded;
                 true
             }),
-            Place::Remote { remote, address } => remote.read(address, &mut entry).is_ok(),
+            RegionPart::Remote { remote, address } => remote.read(address, &mut entry).is_ok(),
         })?;
         Ok(entry)
     }
@@ -381,8 +381,8 @@ impl Regions {
             return posted;
         }
         self.each(address, 16, Direction::Up, Epoch::LAST, |place, _| match place {
-            Place::Mapped { mapped, offset } => mapped.post(offset, entry).is_ok(),
-            Place::Remote { remote, address } => remote.write(address, entry).is_ok(),
+            RegionPart::Mapped { mapped, offset } => mapped.post(offset, entry).is_ok(),
+            RegionPart::Remote { remote, address } => remote.write(address, entry).is_ok(),
         })
     }
 

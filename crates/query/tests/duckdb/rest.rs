@@ -14,7 +14,7 @@ use crate::table::Table;
 use crate::{Outcome, queries, seed};
 
 /// Result of a split query.
-pub struct Found {
+pub struct SplitResult {
     pub split: Split,
     pub types: Vec<ColumnType>,
     pub batches: Vec<RecordBatch>,
@@ -54,7 +54,7 @@ fn execute(
 }
 
 /// Splits and executes a query. The host groups the rows if there are too many groups for a drive.
-pub fn ask(tables: &[&Table], sql: &str, form: Form, groups: bool) -> Result<Found, QueryError> {
+pub fn ask(tables: &[&Table], sql: &str, form: Form, groups: bool) -> Result<SplitResult, QueryError> {
     let whole = WholeQuery::parse(sql)?;
     let mut split = split(&whole, tables, PushPolicy { groups })?;
     let mut batches = execute(&split, tables, form, RestLimits::default());
@@ -65,7 +65,7 @@ pub fn ask(tables: &[&Table], sql: &str, form: Form, groups: bool) -> Result<Fou
         batches = execute(&split, tables, form, RestLimits::default());
     }
     let types = split.rest.types().collect();
-    Ok(Found { split, types, batches: batches? })
+    Ok(SplitResult { split, types, batches: batches? })
 }
 
 /// The columns that determine the result's order, by index.

@@ -67,7 +67,7 @@ enum Refused {
 }
 
 /// How a host connects.
-enum Way {
+enum ConnectBy {
     /// With a secret, optionally generating a key.
     Secret(HostSecrets, bool),
     /// With TLS at once, by this key.
@@ -75,16 +75,22 @@ enum Way {
 }
 
 /// Connects a host, which writes, reads and verifies, across a reset.
-fn visit(address: SocketAddr, subsystem: &Nqn, host: &str, way: Way, digests: bool) -> Result<u64, Refused> {
+fn visit(
+    address: SocketAddr,
+    subsystem: &Nqn,
+    host: &str,
+    way: ConnectBy,
+    digests: bool,
+) -> Result<u64, Refused> {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let digests = Digests::new().with_header(digests).with_data(digests);
     let sockets = Sockets::new(&clock, address, digests);
     let (sockets, authenticator) = match way {
-        Way::Secret(secrets, concatenates) => {
+        ConnectBy::Secret(secrets, concatenates) => {
             (sockets, Some(Authenticator { secrets, endpoint: endpoint(7), concatenates }))
         }
-        Way::Key(psk) => (sockets.secured(Connector::new(vec![psk]).unwrap()), None),
+        ConnectBy::Key(psk) => (sockets.secured(Connector::new(vec![psk]).unwrap()), None),
     };
     let failure = sockets.tls_failure();
     let adapter = Adapter::real(&clock, Box::new(sockets));
@@ -132,10 +138,10 @@ fn hosts_use_a_drive_by_generated_keys() {
         let service = Service::concatenating(2, &credentials, &KeyRing::default());
         let drive = service.nqns[0];
         for (port, controller) in [(0, None), (1, Some(CONTROLLER_SECRET)), (0, Some(CONTROLLER_SECRET))] {
-            let way = Way::Secret(secrets(SECRET, controller), true);
+            let way = ConnectBy::Secret(secrets(SECRET, controller), true);
             assert_eq!(visit(service.addresses[0][port], &drive, HOST, way, port == 1), Ok(104));
         }
-        let way = Way::Secret(secrets(OTHER_SECRET, None), true);
+        let way = ConnectBy::Secret(secrets(OTHER_SECRET, None), true);
         assert_eq!(visit(service.address(), &drive, OTHER_HOST, way, false), Ok(104));
         // Each has had a controller without TLS, and one with TLS.
         assert_eq!(service.end()[0].clients, 2 * 4);
@@ -159,7 +165,7 @@ fn associations_of_one_host_have_keys_of_their_own() {
         .collect();
     let psks: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     for psk in psks {
-        assert_eq!(visit(service.address(), &drive, HOST, Way::Key(psk), false), Ok(104));
+        assert_eq!(visit(service.address(), &drive, HOST, ConnectBy::Key(psk), false), Ok(104));
     }
     service.end();
 }
@@ -170,14 +176,14 @@ fn hosts_without_a_key_are_refused() {
     let required = credentials(HashFunction::Sha256, TlsPolicy::Required);
     let service = Service::concatenating(1, &required, &KeyRing::default());
     let (address, drive) = (service.address(), service.nqns[0]);
-    let refused = |host: &str, way: Way| visit(address, &drive, host, way, false).unwrap_err();
+    let refused = |host: &str, way: ConnectBy| visit(address, &drive, host, way, false).unwrap_err();
     let connect = |error| Refused::Connect(error);
-    let plain = || Way::Secret(secrets(SECRET, None), false);
+    let plain = || ConnectBy::Secret(secrets(SECRET, None), false);
     assert_eq!(refused(HOST, plain()), connect(ConnectError::SecureChannel));
-    let wrong = Way::Secret(secrets(OTHER_SECRET, None), true);
+    let wrong = ConnectBy::Secret(secrets(OTHER_SECRET, None), true);
     let failed = LoginError::Refused(Explanation::FAILED);
     assert_eq!(refused(HOST, wrong), connect(ConnectError::Login(failed)));
-    let nobody = Way::Secret(secrets(SECRET, None), true);
+    let nobody = ConnectBy::Secret(secrets(SECRET, None), true);
     let Refused::Connect(ConnectError::Refused(status)) = refused("nqn.2026-11.x:nobody", nobody) else {
         panic!()
     };
@@ -192,7 +198,7 @@ fn hosts_without_a_key_are_refused() {
     // Where no keys are available, a host that requests one does not continue without.
     let never = credentials(HashFunction::Sha256, TlsPolicy::Never);
     let service = Service::concatenating(1, &never, &KeyRing::default());
-    let way = Way::Secret(secrets(SECRET, None), true);
+    let way = ConnectBy::Secret(secrets(SECRET, None), true);
     assert_eq!(
         visit(service.address(), &service.nqns[0], HOST, way, false),
         Err(connect(ConnectError::Login(mismatch)))
@@ -210,7 +216,7 @@ fn keys_of_others_and_stale_ones_are_refused() {
     let by_tls = Err(Refused::Tls(TlsError::Closed));
     let psk = |key: &GeneratedPsk, host: &str| TlsPsk::generated(key, &nqn(host), &drive);
     let (mut clear, first) = generate(address, &drive, HOST, SECRET, 1);
-    let by = |host: &str, psk: TlsPsk| visit(address, &drive, host, Way::Key(psk), false);
+    let by = |host: &str, psk: TlsPsk| visit(address, &drive, host, ConnectBy::Key(psk), false);
     // Another identity with the right key; and the right identity for another NQN.
     assert_eq!(by(OTHER_HOST, psk(&first, OTHER_HOST)), by_tls);
     let Err(Refused::Connect(ConnectError::Refused(status))) = by(OTHER_HOST, psk(&first, HOST)) else {
@@ -252,11 +258,11 @@ fn a_host_that_authenticates_in_a_loop_takes_no_more() {
         keys.push(TlsPsk::generated(&key, &nqn(HOST), &drive));
     }
     for (number, psk) in keys.into_iter().enumerate() {
-        let visited = visit(address, &drive, HOST, Way::Key(psk), false);
+        let visited = visit(address, &drive, HOST, ConnectBy::Key(psk), false);
         assert_eq!(visited.is_ok(), number >= 12, "{number}: {visited:?}");
     }
     let psk = TlsPsk::generated(&kept, &nqn(OTHER_HOST), &drive);
-    assert_eq!(visit(address, &drive, OTHER_HOST, Way::Key(psk), false), Ok(104));
+    assert_eq!(visit(address, &drive, OTHER_HOST, ConnectBy::Key(psk), false), Ok(104));
     service.end();
 }
 
@@ -279,7 +285,7 @@ fn any_first_byte_is_survived() {
             while let Ok(1..) = stream.read(&mut [0; 64]) {}
         }
     }
-    let way = Way::Secret(secrets(SECRET, None), true);
+    let way = ConnectBy::Secret(secrets(SECRET, None), true);
     assert_eq!(visit(address, &drive, HOST, way, true), Ok(104));
     drop(silent);
     service.end();

@@ -150,10 +150,10 @@ impl From<usize> for Jobs {
 }
 
 /// A mistake, and its remedy.
-type Trouble = (String, String);
+type Mistake = (String, String);
 
 /// The keys of the scenario that a key selects.
-pub(crate) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, Trouble> {
+pub(crate) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, Mistake> {
     let jobs = jobs.into();
     if key.is_empty() || key.split('.').any(|part| part.trim().is_empty()) {
         let cure = "write the key before the `=`, such as iodepth, job.0.bs or drive.profile";
@@ -253,7 +253,7 @@ const SECTIONS: [(&str, &str); 8] = [
 const PROFILE_SECTIONS: [&str; 8] = ["link", "cxl", "controller", "firmware", "dram", "flash", "kv", "csd"];
 
 /// Splits at commas outside of quotes, brackets and braces.
-pub(super) fn split(list: &str) -> Result<Vec<&str>, Trouble> {
+pub(super) fn split(list: &str) -> Result<Vec<&str>, Mistake> {
     let mut items = Vec::new();
     let mut closers: Vec<char> = Vec::new();
     let mut start = 0;
@@ -304,7 +304,7 @@ fn unquoted(raw: &str) -> &str {
 }
 
 /// Expands an item of a list: a single value, or a range.
-fn expand(item: &str) -> Result<Vec<String>, Trouble> {
+fn expand(item: &str) -> Result<Vec<String>, Mistake> {
     let Some((from, rest)) = item.split_once("..") else { return Ok(vec![item.to_owned()]) };
     // A path such as ../drive.toml, and quoted text, is no range.
     let Some(low) = Amount::parse(from) else { return Ok(vec![item.to_owned()]) };

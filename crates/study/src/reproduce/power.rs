@@ -151,16 +151,16 @@ async fn put_all(client: KvClient, pairs: u32, bytes: u32, told: &Cell<Put>) -> 
 
 /// Values found after the cut.
 #[derive(Clone, Copy, Debug, Default)]
-struct Found {
+struct SurvivingValues {
     acknowledged: u64,
     unacknowledged: u64,
 }
 
 /// Retrieves every acknowledged value.
-async fn count(host: HostEnd, plan: Plan, bytes: u32, put: Put) -> Result<Found, CutError> {
+async fn count(host: HostEnd, plan: Plan, bytes: u32, put: Put) -> Result<SurvivingValues, CutError> {
     let client = client(host, plan).await?;
     let mut buffer = client.buffer()?;
-    let mut found = Found::default();
+    let mut found = SurvivingValues::default();
     for number in 0..put.told {
         let answer = client.retrieve(&mut buffer, key(number), 0, bytes).await?;
         if !answer.found {

@@ -68,7 +68,7 @@ impl From<PrpError> for Status {
 pub struct PrpWalker {
     page_bytes: u32,
     remaining: u64,
-    place: Place,
+    place: NextEntry,
     /// Address of the entries that were not fetched yet.
     list_address: u64,
     /// Needed entries of the current list page that were not fetched yet.
@@ -82,7 +82,7 @@ pub struct PrpWalker {
 
 /// The kind of the next entry.
 #[derive(Clone, Copy)]
-enum Place {
+enum NextEntry {
     First { prp1: u64, prp2: u64 },
     Second { prp2: u64 },
     List,
@@ -98,7 +98,7 @@ impl PrpWalker {
         let mut walker = PrpWalker {
             page_bytes,
             remaining: 0,
-            place: Place::List,
+            place: NextEntry::List,
             list_address: 0,
             list_left: 0,
             chained: false,
@@ -121,7 +121,7 @@ impl PrpWalker {
         );
         self.page_bytes = page_bytes;
         self.remaining = bytes;
-        self.place = Place::First { prp1, prp2 };
+        self.place = NextEntry::First { prp1, prp2 };
         self.list_left = 0;
         self.chained = false;
         self.at = 0;
@@ -144,7 +144,7 @@ impl PrpWalker {
     pub fn next(&mut self) -> Result<PrpStep, PrpError> {
         let step = self.step();
         if let Err(error) = step {
-            self.place = Place::Failed(error);
+            self.place = NextEntry::Failed(error);
         }
         step
     }
@@ -164,22 +164,22 @@ impl PrpWalker {
     }
 
     fn step(&mut self) -> Result<PrpStep, PrpError> {
-        if let Place::Failed(error) = self.place {
+        if let NextEntry::Failed(error) = self.place {
             return Err(error);
         }
         if self.remaining == 0 {
             return Ok(PrpStep::Done);
         }
         match self.place {
-            Place::First { prp1, prp2 } => {
+            NextEntry::First { prp1, prp2 } => {
                 if !prp1.is_multiple_of(4) {
                     return Err(PrpError::Offset);
                 }
-                self.place = Place::Second { prp2 };
+                self.place = NextEntry::Second { prp2 };
                 return self.data(prp1);
             }
-            Place::Second { prp2 } => {
-                self.place = Place::List;
+            NextEntry::Second { prp2 } => {
+                self.place = NextEntry::List;
                 if self.remaining <= u64::from(self.page_bytes) {
                     return self.page(prp2);
                 }
@@ -188,7 +188,7 @@ impl PrpWalker {
                 }
                 self.begin_list(prp2)?;
             }
-            Place::List | Place::Failed(_) => {}
+            NextEntry::List | NextEntry::Failed(_) => {}
         }
         loop {
             if self.at == self.end {

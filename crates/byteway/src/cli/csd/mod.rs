@@ -144,8 +144,8 @@ struct QueryText {
     /// The query, in the form of --form.
     sql: String,
     /// Form in which the query is sent to the drive.
-    #[arg(long, value_enum, default_value_t = Said::Sql)]
-    form: Said,
+    #[arg(long, value_enum, default_value_t = FormName::Sql)]
+    form: FormName,
     /// Where to execute the query.
     #[arg(long, value_enum, default_value_t = On::Drive)]
     on: On,
@@ -195,7 +195,7 @@ fn hex(text: &str) -> Result<Vec<u8>, InputError> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Said {
+enum FormName {
     /// SQL.
     Sql,
     /// Table and predicate only, as in 'particles energy > 1.3': all columns of the matching rows.
@@ -370,16 +370,16 @@ impl QueryText {
     /// Form and bytes of the query.
     fn text(&self) -> (Form, Vec<u8>) {
         let form = match self.form {
-            Said::Sql => Form::Sql,
-            Said::Segment => Form::Segment,
-            Said::Compact => Form::Compact,
+            FormName::Sql => Form::Sql,
+            FormName::Segment => Form::Segment,
+            FormName::Compact => Form::Compact,
         };
         (form, self.sql.as_bytes().to_vec())
     }
 }
 
 /// Outcome of a query.
-struct Asked {
+struct QueryOutcome {
     explained: Option<Explained>,
     answers: Vec<Answer>,
 }
@@ -464,7 +464,7 @@ fn load(table: &str, sources: Vec<RowSource>, drive: &Drive) -> anyhow::Result<E
 }
 
 /// Executes a query `count` times at each selected place.
-fn ask(query: &QueryText, filter: &Filter, drive: &Drive, count: u32) -> anyhow::Result<Asked> {
+fn ask(query: &QueryText, filter: &Filter, drive: &Drive, count: u32) -> anyhow::Result<QueryOutcome> {
     let (form, text) = query.text();
     let on = query.on;
     let program = filter.read()?;
@@ -511,7 +511,7 @@ fn ask(query: &QueryText, filter: &Filter, drive: &Drive, count: u32) -> anyhow:
                 });
             }
         }
-        Ok(Asked { explained: found, answers })
+        Ok(QueryOutcome { explained: found, answers })
     })
 }
 

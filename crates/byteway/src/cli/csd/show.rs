@@ -11,7 +11,7 @@ use byteway_query::{ArrayRef, ColumnType, RecordBatch, ipc};
 use serde_json::{Value, json};
 
 use super::super::flags::Tables;
-use super::{Asked, Explained, Rows};
+use super::{Explained, QueryOutcome, Rows};
 
 pub(super) fn listed(all: &[TableInfo], with_columns: bool, tables: Tables) -> String {
     let mut out = Printout::new(tables.width());
@@ -90,7 +90,7 @@ pub(super) fn name(executor: Executor) -> &'static str {
 }
 
 /// Tabulates the cost of each execution.
-pub(super) fn compared(asked: &Asked, tables: Tables) -> String {
+pub(super) fn compared(asked: &QueryOutcome, tables: Tables) -> String {
     let mut out = Printout::new(tables.width());
     let mut table = TextTable::new([
         Column::text("executed by"),
@@ -124,7 +124,7 @@ pub(super) fn compared(asked: &Asked, tables: Tables) -> String {
     text
 }
 
-pub(super) fn figures(asked: &Asked) -> Value {
+pub(super) fn figures(asked: &QueryOutcome) -> Value {
     let answer = |answer: &Answer| {
         json!({
             "executed_by": name(answer.executor),

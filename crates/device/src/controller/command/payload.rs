@@ -8,7 +8,7 @@ use crate::controller::state::slot::Payload;
 use byteway_clock::{Delay, SpanId, Stage};
 use byteway_firmware::WorkKind;
 use byteway_link::{Fault, Purpose};
-use byteway_transfer::cxl_mem::{self, Place};
+use byteway_transfer::cxl_mem::{self, PayloadLocation};
 use byteway_transfer::{inline, mmio};
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::Status;
@@ -157,7 +157,7 @@ impl Context<'_> {
         landing: Landing,
     ) -> Result<(), Status> {
         let core = self.core;
-        let Place::Area(offset) =
+        let PayloadLocation::Area(offset) =
             cxl_mem::find(&core.memory.log(core.config.transfer.memory.as_ref()), named, bytes)?
         else {
             return Err(Status::SGL_OFFSET_INVALID.with_dnr()); // only values of KV Store commands may be placed in the page buffer

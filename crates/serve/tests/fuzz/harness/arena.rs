@@ -17,14 +17,14 @@ const PAGE: usize = PAGE_BYTES as usize;
 
 /// A range of the address space.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct AddressRange {
     pub base: u64,
     pub pages: u64,
     pub access: Access,
     pub has_file: bool,
 }
 
-impl Place {
+impl AddressRange {
     fn end(&self) -> u64 {
         self.base + self.pages * PAGE_BYTES
     }
@@ -52,19 +52,19 @@ pub const REMOTE: usize = 4;
 /// Number of ranges.
 pub const PLACES: usize = 8;
 
-const PLACE: Place = Place { base: 0, pages: 12, access: Access::ReadWrite, has_file: true };
+const PLACE: AddressRange = AddressRange { base: 0, pages: 12, access: Access::ReadWrite, has_file: true };
 
 /// The ranges, by number.
-const LAYOUT: [Place; PLACES] = [
-    Place { base: 0x10_0000, pages: 20, ..PLACE },
-    Place { base: 0x20_0000, ..PLACE },
-    Place { base: 0x20_C000, ..PLACE },
-    Place { base: 0x30_0000, pages: 4, access: Access::Read, ..PLACE },
-    Place { base: 0x40_0000, has_file: false, ..PLACE },
-    Place { base: 0x50_0000, pages: 2, access: Access::None, ..PLACE },
+const LAYOUT: [AddressRange; PLACES] = [
+    AddressRange { base: 0x10_0000, pages: 20, ..PLACE },
+    AddressRange { base: 0x20_0000, ..PLACE },
+    AddressRange { base: 0x20_C000, ..PLACE },
+    AddressRange { base: 0x30_0000, pages: 4, access: Access::Read, ..PLACE },
+    AddressRange { base: 0x40_0000, has_file: false, ..PLACE },
+    AddressRange { base: 0x50_0000, pages: 2, access: Access::None, ..PLACE },
     // Up to the last page but one of the address space.
-    Place { base: 0xFFFF_FFFF_FFFF_C000, pages: 3, ..PLACE },
-    Place { base: 0x60_0000, pages: 2, access: Access::Read, has_file: false },
+    AddressRange { base: 0xFFFF_FFFF_FFFF_C000, pages: 3, ..PLACE },
+    AddressRange { base: 0x60_0000, pages: 2, access: Access::Read, has_file: false },
 ];
 
 /// The memory of a range at some time.
@@ -76,7 +76,7 @@ enum Store {
 /// The other process's memory, which answers messages.
 struct Fake {
     arena: Weak<Arena>,
-    place: Place,
+    place: AddressRange,
     bytes: RefCell<Vec<u8>>,
     is_mapped: Cell<bool>,
     /// Refuses all accesses after this many.
@@ -129,7 +129,7 @@ struct Retired {
 }
 
 struct Slot {
-    place: Place,
+    place: AddressRange,
     store: Store,
     number: u32,
     is_mapped: bool,
@@ -150,7 +150,7 @@ impl Arena {
     /// For the device's `memory`; initially nothing is mapped.
     pub fn new(memory: &Memory) -> Rc<Self> {
         Rc::new_cyclic(|arena| {
-            let slot = |place: &Place| {
+            let slot = |place: &AddressRange| {
                 let held = match place.access {
                     Access::Read => place.pattern(),
                     _ => vec![0; place.bytes() as usize],
@@ -175,7 +175,7 @@ impl Arena {
         if slot.is_mapped {
             return;
         }
-        let Place { base, access, .. } = slot.place;
+        let AddressRange { base, access, .. } = slot.place;
         let bytes = slot.place.bytes();
         let mapped = match &slot.store {
             Store::File(file) => {
@@ -362,7 +362,7 @@ impl Slot {
 const CANARY: [u8; PAGE] = [0xC7; PAGE];
 
 impl Store {
-    fn new(place: &Place, held: &[u8], arena: &Weak<Arena>) -> Store {
+    fn new(place: &AddressRange, held: &[u8], arena: &Weak<Arena>) -> Store {
         if !place.has_file {
             return Store::Remote(Rc::new(Fake {
                 arena: arena.clone(),
@@ -407,7 +407,7 @@ impl Store {
         }
     }
 
-    fn check_canaries(&self, place: &Place, pages: u64) {
+    fn check_canaries(&self, place: &AddressRange, pages: u64) {
         let Store::File(file) = self else { return };
         let mut page = [0; PAGE];
         file.read_exact_at(&mut page, 0).expect("memory can be read");

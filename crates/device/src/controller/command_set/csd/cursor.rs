@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Output of a running query that the host has not fetched yet.
-pub(crate) struct Found {
+pub(crate) struct PendingOutput {
     /// Unfetched bytes; fetches remove them from the front.
     bytes: RefCell<Vec<u8>>,
     state: RefCell<State>,
@@ -31,9 +31,9 @@ enum State {
     Gone,
 }
 
-impl Found {
-    pub(crate) fn new(clock: &Clock) -> Found {
-        Found {
+impl PendingOutput {
+    pub(crate) fn new(clock: &Clock) -> PendingOutput {
+        PendingOutput {
             bytes: RefCell::default(),
             state: RefCell::new(State::Going),
             wanted: Cell::default(),
@@ -129,7 +129,7 @@ struct Entry {
     until: Time,
     /// A command uses the cursor.
     is_used: bool,
-    found: Rc<Found>,
+    found: Rc<PendingOutput>,
     tasks: Vec<TaskId>,
 }
 
@@ -165,7 +165,7 @@ impl Cursors {
     }
 
     /// Opens a cursor for `found` and returns its identifier. `tasks` are killed when the cursor closes.
-    pub(crate) fn open(&self, uid: u64, found: Rc<Found>, tasks: Vec<TaskId>) -> u32 {
+    pub(crate) fn open(&self, uid: u64, found: Rc<PendingOutput>, tasks: Vec<TaskId>) -> u32 {
         let mut table = self.table.borrow_mut();
         let mut id = self.next.get().max(1);
         while table.contains_key(&id) {
@@ -182,7 +182,7 @@ impl Cursors {
     /// # Errors
     /// [`Status::INVALID_FIELD`] for an unknown cursor, [`Status::COMMAND_SEQUENCE_ERROR`] if another command
     /// uses it.
-    pub(crate) fn take(&self, id: u32, uid: u64) -> Result<Rc<Found>, Status> {
+    pub(crate) fn take(&self, id: u32, uid: u64) -> Result<Rc<PendingOutput>, Status> {
         let mut table = self.table.borrow_mut();
         let entry = table.get_mut(&id).filter(|entry| entry.uid == uid);
         let entry = entry.ok_or(Status::INVALID_FIELD.with_dnr())?;

@@ -8,7 +8,7 @@
 //! A program that filters rows runs after a row group is decoded. The query sees only the rows that pass.
 
 use crate::controller::command_set::csd::cost;
-use crate::controller::command_set::csd::cursor::Found;
+use crate::controller::command_set::csd::cursor::PendingOutput;
 use crate::controller::command_set::csd::failure::Failure;
 use crate::controller::command_set::csd::reading::Reading;
 use crate::controller::command_set::programs::filter::ProgramFilter;
@@ -41,11 +41,16 @@ struct Running {
     core: Rc<Core>,
     execution: Rc<RefCell<Execution>>,
     reading: Rc<Reading>,
-    found: Rc<Found>,
+    found: Rc<PendingOutput>,
 }
 
 /// Starts the execution of a query. Returns its tasks.
-pub(crate) fn begin(core: &Rc<Core>, tables: Tables, prepared: Prepared, found: Rc<Found>) -> Vec<TaskId> {
+pub(crate) fn begin(
+    core: &Rc<Core>,
+    tables: Tables,
+    prepared: Prepared,
+    found: Rc<PendingOutput>,
+) -> Vec<TaskId> {
     let clock = &core.clock;
     let Prepared { table, schema, execution, filter } = prepared;
     // Columns of the execution and of the filter.

@@ -5,7 +5,7 @@ use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::send::send;
 use crate::controller::command::stream::{self, StreamStart};
 use crate::controller::command::workspace::{Landing, Workspace};
-use crate::controller::command_set::csd::cursor::{Cursors, Found};
+use crate::controller::command_set::csd::cursor::{Cursors, PendingOutput};
 use crate::controller::command_set::csd::failure::problem_of;
 use crate::controller::command_set::csd::is_pipelined;
 use crate::controller::command_set::csd::life::{store_of, tables_of};
@@ -65,7 +65,7 @@ pub(crate) async fn task(
     let (command, form) = check(context)?;
     let (namespace, tables) = tables_of(context.core, context.sqe.nsid).await?;
     context.bring(workspace, command.bytes.into(), Landing::Dram).await?;
-    let asked = Asked { uid: namespace.uid, tables: &tables, form, is_check: command.is_check };
+    let asked = ArrivedTask { uid: namespace.uid, tables: &tables, form, is_check: command.is_check };
     begin(cursors, context, asked, &workspace.bytes).await
 }
 
@@ -102,12 +102,12 @@ pub(crate) async fn end_stream(
     let tables = tables.ok_or(Status::NAMESPACE_NOT_READY.with_dnr())?;
     let command = csd::Task::parse(&head.sqe);
     let form = TaskForm::of(context.core, command.form)?;
-    let asked = Asked { uid: namespace.uid, tables: &tables, form, is_check: command.is_check };
+    let asked = ArrivedTask { uid: namespace.uid, tables: &tables, form, is_check: command.is_check };
     begin(cursors, context, asked, payload).await
 }
 
 /// A task whose payload has arrived.
-struct Asked<'a> {
+struct ArrivedTask<'a> {
     uid: u64,
     tables: &'a Tables,
     form: TaskForm,
@@ -118,11 +118,11 @@ struct Asked<'a> {
 async fn begin(
     cursors: &Cursors,
     context: &Context<'_>,
-    asked: Asked<'_>,
+    asked: ArrivedTask<'_>,
     payload: &[u8],
 ) -> Result<Reply, Status> {
     let core = context.core;
-    let Asked { uid, tables, form, is_check } = asked;
+    let ArrivedTask { uid, tables, form, is_check } = asked;
     if is_check {
         let parsed = core.placement.run(WorkKind::Task, (payload.len() as u64).div_ceil(64)).await;
         context.charge_firmware(parsed.queued);
@@ -137,7 +137,7 @@ async fn begin(
     context.check()?;
     cursors.check_room()?; // others may have been opened during the wait
     add(&core.counters.tasks, 1);
-    let found = Rc::new(Found::new(&core.clock));
+    let found = Rc::new(PendingOutput::new(&core.clock));
     let tasks = match prepare(core, tables, form, payload) {
         Ok(prepared) => run::begin(core, tables.clone(), prepared, found.clone()),
         Err((problem, words)) => {
@@ -229,7 +229,7 @@ pub(crate) async fn result(
 async fn fetch(
     context: &Context<'_>,
     workspace: &mut Workspace,
-    found: &Found,
+    found: &PendingOutput,
     bytes: usize,
 ) -> Result<u32, Status> {
     while !found.has(bytes) {

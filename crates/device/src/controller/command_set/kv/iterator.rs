@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 /// State of an iterator.
-struct Place {
+struct IteratorState {
     cursor: Cursor,
     /// Key of a pair that did not fit in the last transfer; `value` holds its value.
     pending: Option<Key>,
@@ -31,7 +31,7 @@ struct Entry {
     /// Timeout.
     until: Time,
     /// `None`: a command is using it.
-    place: Option<Box<Place>>,
+    place: Option<Box<IteratorState>>,
 }
 
 /// All iterators of a controller.
@@ -75,7 +75,7 @@ impl Iterators {
     }
 
     /// Takes an iterator of a namespace, for a command.
-    fn take(&self, id: u32, uid: u64) -> Result<Box<Place>, Status> {
+    fn take(&self, id: u32, uid: u64) -> Result<Box<IteratorState>, Status> {
         let mut table = self.table.borrow_mut();
         let entry = table.get_mut(&id).filter(|entry| entry.uid == uid);
         let entry = entry.ok_or(Status::INVALID_FIELD.with_dnr())?;
@@ -86,7 +86,7 @@ impl Iterators {
     }
 
     /// Returns an iterator, unless it was ended meanwhile.
-    fn give_back(&self, id: u32, place: Box<Place>, now: Time) {
+    fn give_back(&self, id: u32, place: Box<IteratorState>, now: Time) {
         if let Some(entry) = self.table.borrow_mut().get_mut(&id) {
             entry.place = Some(place);
             entry.until = now + self.timeout;
@@ -116,7 +116,8 @@ impl Iterators {
         if self.table.borrow().len() >= self.most {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
         }
-        let place = Place { cursor: pairs.seek(Some(from)), pending: None, value: Vec::new(), failed: None };
+        let place =
+            IteratorState { cursor: pairs.seek(Some(from)), pending: None, value: Vec::new(), failed: None };
         let mut id = self.next.get();
         while self.table.borrow().contains_key(&id) {
             id = id.wrapping_add(1);
@@ -175,7 +176,7 @@ impl Iterators {
 /// Appends the next key-value pairs to `into`, up to `bytes` bytes; returns the dwords of the completion.
 async fn gather(
     context: &Context<'_>,
-    place: &mut Place,
+    place: &mut IteratorState,
     bytes: usize,
     into: &mut Vec<u8>,
 ) -> Result<[u32; 2], Status> {
