@@ -326,6 +326,31 @@ fn a_second_client_is_turned_away() {
     service.benched("drive", &["--count", "100", "--size", "1m"]);
 }
 
+/// Connects to a drive, and ends while a child of it still has the connection open for so many seconds: what a process leaves behind whose
+/// sockets an io_uring polls, as QEMU.
+const LINGER: &str = r#"use Socket; socket(S, PF_UNIX, SOCK_STREAM, 0); connect(S, sockaddr_un($ARGV[0])) or die $!;
+if (!fork) { close STDOUT; close STDERR; sleep $ARGV[1] }"#;
+
+// A guest that was powered off would keep its drive from the next host, who would be told to detach a process that is not there.
+#[test]
+fn a_client_that_has_ended_makes_room_for_the_next() {
+    let service = Service::of(&["serve.timing=none"]);
+    let socket = service.folder.path().join("drive/cntrl");
+    let linger = |seconds: &str| {
+        let status = Command::new("perl").args(["-e", LINGER]).arg(&socket).arg(seconds).status();
+        status.expect("every Debian has Perl").success()
+    };
+    for _ in 0..3 {
+        assert!(linger("1"));
+        service.benched("drive", &["--count", "100", "--size", "1m"]);
+    }
+    // Not indefinitely: another process may have been given the connection.
+    assert!(linger("8"));
+    let (code, _, error) = service.bench("drive", &["--count", "1"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("in use by another host"), "{error}");
+}
+
 // Shared memory does not show that the peer is gone: the benchmark would poll indefinitely.
 #[test]
 fn a_benchmark_ends_with_the_process_of_its_drive() {

@@ -23,6 +23,19 @@ impl Peer {
         Peer { pid, name }
     }
 
+    /// Whether the process has ended. The system may close its sockets a moment later: those that an io_uring of the process polls, as
+    /// QEMU's do, are closed by a task of the kernel.
+    pub fn has_ended(&self) -> bool {
+        let Some(pid) = self.pid else { return false };
+        match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+            // The state follows the name, which is in parentheses and may hold any letter.
+            Ok(stat) => {
+                stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+            }
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    }
+
     /// Whether the process has mapped `file` privately instead of shared: its stores then never arrive here.
     /// `None`: unknown.
     pub fn keeps_private_copy(&self, file: &File) -> Option<bool> {
@@ -53,5 +66,27 @@ impl fmt::Display for Peer {
             Some(pid) => write!(f, "process {pid} ({})", self.name),
             None => f.write_str("a process that cannot be seen from here"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    // A client whose process has ended must not keep the next one from attaching, and a live one must not lose its drive.
+    #[test]
+    fn processes_that_have_ended_are_told_from_others() {
+        let peer = |pid: u32| Peer { pid: i32::try_from(pid).ok(), name: String::new() };
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        assert!(!peer(child.id()).has_ended());
+        child.kill().unwrap();
+        // A zombie until it is waited for.
+        while !peer(child.id()).has_ended() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(peer(child.id()).has_ended());
+        assert!(!Peer { pid: None, name: String::new() }.has_ended());
     }
 }

@@ -25,6 +25,10 @@ use tracing::{info, warn};
 const PATH_BYTES_MAX: usize = 107;
 /// Maximum number of clients that are being refused at the same time; further ones are closed immediately.
 const TURNED_AWAY_MAX: usize = 4;
+/// Time limit for the system to close the socket of a client whose process has ended, shorter than a client waits for its answer; and the
+/// interval of checks.
+const LEAVING_LIMIT: Delay = Delay::from_s(3);
+const LEAVING_LOOK: Delay = Delay::from_ms(10);
 /// Delay before accepting again when the system has no free descriptor.
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
 
@@ -83,6 +87,8 @@ pub struct Server {
 /// The attached client.
 struct Attached {
     line: RefCell<Option<Rc<Line>>>,
+    /// Its process.
+    peer: RefCell<Option<Peer>>,
     left: Notify,
     turned_away: Cell<usize>,
 }
@@ -146,6 +152,7 @@ impl Server {
         let clock = function.clock();
         let attached = Rc::new(Attached {
             line: RefCell::default(),
+            peer: RefCell::default(),
             left: Notify::new(clock),
             turned_away: Cell::new(0),
         });
@@ -156,7 +163,9 @@ impl Server {
             let line = Rc::new(Line::new(clock, Channel::new(socket)));
             let current = attached.line.borrow().clone();
             if let Some(current) = current {
-                if !current.channel().has_left() {
+                let leaves = before(stop.as_mut(), attached.leaves(clock, &current)).await;
+                let Some(leaves) = leaves else { break };
+                if !leaves {
                     attached.turn_away(clock, line, peer);
                     continue;
                 }
@@ -206,6 +215,7 @@ impl Attached {
     /// Starts the session of a client.
     fn attach(self: &Rc<Self>, function: &Rc<Function>, line: Rc<Line>, peer: Peer) {
         self.line.replace(Some(line.clone()));
+        self.peer.replace(Some(peer.clone()));
         info!("{peer} has come");
         let (attached, function) = (self.clone(), function.clone());
         function.clock().clone().spawn("vfio-user session", async move {
@@ -222,6 +232,22 @@ impl Attached {
             attached.line.replace(None);
             attached.left.notify_one();
         });
+    }
+
+    /// Whether the attached client has hung up; if its process has ended, this waits until the system has closed its socket.
+    async fn leaves(&self, clock: &Clock, line: &Line) -> bool {
+        let mut limit = LEAVING_LIMIT;
+        loop {
+            if line.channel().has_left() {
+                return true;
+            }
+            let has_ended = self.peer.borrow().as_ref().is_some_and(Peer::has_ended);
+            if !has_ended || limit == Delay::ZERO {
+                return false;
+            }
+            clock.timer(LEAVING_LOOK).await;
+            limit = limit.saturating_sub(LEAVING_LOOK);
+        }
     }
 
     /// Waits until no client is attached.

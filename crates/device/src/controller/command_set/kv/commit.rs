@@ -19,7 +19,7 @@ use crate::controller::state::counters::add;
 use byteway_clock::{SpanId, Stage};
 use byteway_firmware::WorkKind;
 use byteway_kv::Stored;
-use byteway_transfer::cxl_mem::{self, IteratorState};
+use byteway_transfer::cxl_mem::{self, PayloadLocation};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::commit::{ANSWER_BYTES, CommitAnswer, CommitRecord, RECORD_BYTES};
 use byteway_wire::nvme::vendor::cxl::InDeviceMemory;
@@ -111,8 +111,8 @@ async fn store_record(
         InDeviceMemory { address: record.address, bytes: store.bytes, checksum: Some(record.checksum) };
     let log = page_buffer::log(core);
     let at = match cxl_mem::find(&log, named, store.bytes.into())? {
-        IteratorState::Buffer(at) if log.nsid == record.nsid => at,
-        IteratorState::Buffer(_) | IteratorState::Area(_) => {
+        PayloadLocation::Buffer(at) if log.nsid == record.nsid => at,
+        PayloadLocation::Buffer(_) | PayloadLocation::Area(_) => {
             return Err(Status::SGL_OFFSET_INVALID.with_dnr());
         }
     };

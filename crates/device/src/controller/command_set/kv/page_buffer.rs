@@ -9,7 +9,7 @@ use crate::controller::command_set::kv::pairs::{make_durable, pairs_of, status_o
 use crate::controller::core::Core;
 use crate::controller::state::counters::add;
 use byteway_kv::{Key, Kv, StoreMode, Stored};
-use byteway_transfer::cxl_mem::{self, IteratorState};
+use byteway_transfer::cxl_mem::{self, PayloadLocation};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::cxl::{DeviceMemoryLog, InDeviceMemory, PagePointer};
 
@@ -89,11 +89,11 @@ pub(crate) async fn store_placed(
     let named = context.in_memory().filter(|_| bytes > 0)?;
     let log = log(core);
     match cxl_mem::find(&log, named, bytes.into()) {
-        Ok(IteratorState::Area(_)) => None,
-        Ok(IteratorState::Buffer(_)) if log.nsid != context.sqe.nsid => {
+        Ok(PayloadLocation::Area(_)) => None,
+        Ok(PayloadLocation::Buffer(_)) if log.nsid != context.sqe.nsid => {
             Some(Err(Status::SGL_OFFSET_INVALID.with_dnr()))
         }
-        Ok(IteratorState::Buffer(at)) => {
+        Ok(PayloadLocation::Buffer(at)) => {
             let check = || context.check();
             let value = &mut workspace.bytes;
             let stored = store_at(core, (context.span, &check), value, pairs, key, (at, named), mode).await;
