@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 @functools.cache
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
@@ -35,7 +35,8 @@ def _value(hint: Any, value: Any) -> Any:
 
 def decode(cls: type[T], data: Mapping[str, Any]) -> T:
     """A dataclass from a JSON object. Keys of newer versions are ignored."""
-    hints = _hints(cls)
+    # `T` says nothing of hashing, but every class can be.
+    hints: dict[str, Any] = _hints(typing.cast("typing.Hashable", cls))
     known = {name: _value(hint, data[name]) for name, hint in hints.items() if name in data}
     return cls(**known)
 

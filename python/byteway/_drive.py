@@ -16,12 +16,13 @@ class _Native(Protocol):
 
 Self = TypeVar("Self", bound="Drive")
 
-_open: weakref.WeakSet[Drive] = weakref.WeakSet()
+# By identity: a key-value drive compares as a mapping, by its content.
+_open: weakref.WeakValueDictionary[int, Drive] = weakref.WeakValueDictionary()
 
 
 @atexit.register
 def _close_all() -> None:
-    for drive in list(_open):
+    for drive in list(_open.values()):
         drive.close()
 
 
@@ -57,11 +58,11 @@ class Drive:
 
     def __init__(self, native: _Native) -> None:
         self._closing = native
-        _open.add(self)
+        _open[id(self)] = self
 
     def close(self) -> None:
         """Shuts the drive down. What was stored in a data directory is durable then. Closing twice does nothing."""
-        _open.discard(self)
+        _open.pop(id(self), None)
         self._closing.close()
 
     def __enter__(self: Self) -> Self:

@@ -210,7 +210,8 @@ def _on_dask(batches: _Batches, client: Client, cache: str | None, retries: int)
     completed = as_completed(with_results=False)
 
     def threads() -> int:
-        return max(1, sum(client.nthreads().values()))
+        each: dict[str, int] = client.nthreads()
+        return max(1, sum(each.values()))
 
     def submit() -> None:
         workers = threads()

@@ -47,9 +47,7 @@ class Table:
             import polars
         except ImportError as error:
             raise missing("polars", "to_polars()", "polars") from error
-        frame = polars.from_arrow(self, rechunk=False)
-        assert isinstance(frame, polars.DataFrame)
-        return frame
+        return polars.DataFrame(self)
 
     def to_pyarrow(self) -> pyarrow.Table:
         """A pyarrow table, which shares memory with this one."""

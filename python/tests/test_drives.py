@@ -71,7 +71,7 @@ def test_a_simulated_drive_is_a_mapping() -> None:
     drive.close()
 
 
-@pytest.mark.parametrize("method", ["inline", "piggyback", "sgl"])
+@pytest.mark.parametrize("method", ["inline", "piggyback", "piggyback-pipelined"])
 def test_values_travel_by_every_method(method: str) -> None:
     with byteway.kv.open(method=method) as drive:
         drive["key"] = b"value"
@@ -130,6 +130,7 @@ def test_locations_that_are_none(tmp_path: Path) -> None:
         {"method": "pigeon"},
         {"namespace": 7},
         {"profile": "samsung-970-pro", "method": "inline"},
+        {"method": "sgl"},
     ):
         with pytest.raises((byteway.InputError, byteway.DriveError)):
             byteway.kv.open(**wrong)  # type: ignore[arg-type]

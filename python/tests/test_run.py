@@ -43,7 +43,7 @@ def test_the_summary_is_typed_and_the_series_adds_up(reads: dict[str, Any]) -> N
     assert isinstance(summary, byteway.summary.Summary)
     assert (summary.ios, summary.jobs[0].name, summary.verification.mismatches) == (4000, "reads", 0)
     assert summary.jobs[0].read is not None and summary.jobs[0].read.latency.mean_ns > 60_000
-    assert abs(sum(row.share for row in summary.spans) - 1) < 1e-9
+    assert abs(sum(row.share for row in summary.spans) - 1) < 1e-4
     series = result.series.to_polars()
     assert series["read_ios"].sum() == 4000
     assert result.series.describe()["mean_ns"]
@@ -68,7 +68,7 @@ def test_results_are_saved_and_shown(reads: dict[str, Any], tmp_path: Path) -> N
     ("change", "place", "what", "cure"),
     [
         ({"job": [{"rw": "randread", "iodeph": 4}]}, "scenario", "`iodeph`", "iodepth"),
-        ({"job": [{"rw": "randread", "bs": "4 KB", "count": 1}]}, "scenario", "4 KB", "KiB"),
+        ({"job": [{"rw": "randread", "bs": "4 KB", "count": 1}]}, "scenario", "4000 B", "4 KiB"),
         ({"job": [{"rw": "randread", "bs": 4096, "count": 1}]}, "scenario", "4096", "4 KiB"),
         ({"job": [{"rw": "randread", "count": -1}]}, "scenario", "-1", ""),
         ({"job": [{"rw": "randread", "count": "many"}]}, "scenario", "many", ""),

@@ -18,7 +18,7 @@ def test_a_comparison_has_points_findings_and_frames(reads: dict[str, Any], tmp_
     assert len(found.points) == 6 and not found.partial
     assert {point["iodepth"] for point in found.points} == {"1", "4", "16"}
     assert all(point["status"] == "done" and point["iops"] > 0 for point in found.points)
-    assert found.findings and "knee" in " ".join(found.findings)
+    assert found.findings and "IOPS still rise" in " ".join(found.findings)
     assert found.to_polars().shape[0] == 6 and len(found.to_pandas()) == 6
     assert found._repr_html_().startswith("<iframe")
     again = byteway.compare(reads, vary, {"job.0.count": 500}, out=tmp_path / "out", jobs=1)
@@ -26,7 +26,7 @@ def test_a_comparison_has_points_findings_and_frames(reads: dict[str, Any], tmp_
 
 
 def test_values_with_commas_and_baselines(reads: dict[str, Any]) -> None:
-    vary = {"drive.override.flash.read": [["50 us"], ["60 us"]], "job.0.iodepth": (1, 2)}
+    vary = {"drive.override.flash.read": [["30 us", "42 us"], ["60 us", "70 us"]], "job.0.iodepth": (1, 2)}
     found = byteway.compare(reads, vary, {"job.0.count": 200}, baseline={"job.0.iodepth": 2})
     assert len(found.points) == 4
     assert "iodepth=2" in found.data["baseline"]

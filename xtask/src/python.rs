@@ -157,7 +157,9 @@ impl Module {
     /// The type of a value.
     fn hint(&self, value: &Value) -> String {
         if let Some(name) = value["$ref"].as_str() {
-            return self.named(short(name.rsplit('/').next().unwrap_or(name)));
+            // The whole file within itself, as in the summaries of each drive.
+            let name = if name == "#" { self.root } else { name.rsplit('/').next().unwrap_or(name) };
+            return self.named(short(name));
         }
         for key in ["anyOf", "oneOf"] {
             if let Some(variants) = value[key].as_array() {

@@ -7,7 +7,7 @@ use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
 use byteway_device::Drive;
 use byteway_flash::file::{Directory, Files, Overlay};
-use byteway_host::Port;
+use byteway_host::{Method, Port};
 use byteway_scenario::{Device, Options, Store};
 use byteway_world::PoweredDrive;
 use std::future::poll_fn;
@@ -134,7 +134,7 @@ async fn unless_failed<T>(
 /// Powers on a new drive in memory, runs `work` in virtual time, and drops the drive.
 pub(crate) fn simulated<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
     (profile, capacity, programs): (&str, Bytes, bool),
-    holds: Holds,
+    (holds, method): (Holds, Method),
     work: impl FnOnce(&Clock, Port, &Device, &PoweredDrive) -> W,
 ) -> Result<T, AttachedError> {
     let programs = if programs { "[drive.override.programs]\n" } else { "" };
@@ -144,6 +144,7 @@ pub(crate) fn simulated<T: 'static, W: Future<Output = Result<T, AttachedError>>
         holds.personality(),
     );
     let device = Device::from_text("drive", Path::new("."), &text, &Options::default())?;
+    device.drive.check_method(method)?;
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let bay = build::bay(&clock, &device.drive.profile);

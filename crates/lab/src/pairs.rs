@@ -148,7 +148,7 @@ fn opened<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
             attached(folder, MEMORY_BYTES, None, |_, port| exchange(port, how, work))
         }
         DriveSource::Simulated { profile, capacity, programs } => {
-            simulated((profile, *capacity, *programs), Holds::Pairs, |_, port, _, _| {
+            simulated((profile, *capacity, *programs), (Holds::Pairs, how.1), |_, port, _, _| {
                 exchange(port, how, work)
             })
         }

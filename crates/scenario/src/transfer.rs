@@ -8,6 +8,7 @@ use super::drive::DrivePlan;
 use crate::profile::{KeyError, Profile, drives_with, fault, within};
 use crate::source::Index;
 use crate::word::{FineMethod, FromWord};
+use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
 use byteway_host::Results;
 use byteway_transfer::host::PointerKind;
@@ -226,6 +227,17 @@ impl TransferSection {
         // byte (100 B x 1.1).
         let product = tau.0 as f64 * alpha;
         Ok(libm::ceil(product - product * 1e-12) as u32)
+    }
+}
+
+impl DrivePlan {
+    /// Checks that the drive offers a transfer method for its payloads.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn check_method(&self, method: Method) -> Result<(), InputError> {
+        let checked = TransferSection::default().check_offered(self, "method", method);
+        checked.map_err(|fault| InputError::new(fault.what, fault.cure))
     }
 }
 

@@ -191,13 +191,13 @@ fn drawn_points_cover_each_range_and_follow_from_their_seed() {
 // Failures must be visible, stop nothing, and be tried again by the next sweep.
 #[test]
 fn failed_points_are_shown_and_run_again_by_the_next_sweep() {
-    let folder = space("[[vary]]\nkey = \"job.0.runtime\"\nvalues = \"1 ps,1 ms\"\n");
+    let folder = space("[[vary]]\nkey = \"measure.warmup\"\nvalues = \"10 s,1 us\"\n");
     let path = folder.path();
     for _ in 0..2 {
         let output = sweep(path, "space.toml --out out --jobs 2");
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         let said = text(&output.stdout);
-        assert!(said.contains("failed: job.0.runtime=1 ps: no I/O was measured"), "{said}");
+        assert!(said.contains("failed: measure.warmup=10 s: no I/O was measured"), "{said}");
     }
     let said = text(&sweep(path, "space.toml").stdout);
     assert!(said.starts_with("2 points: 1 run, 1 from the cache"), "{said}");

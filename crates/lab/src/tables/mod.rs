@@ -121,14 +121,16 @@ pub fn with_drive<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'st
                 exchange(clock.clone(), port, (options, DriveModel::assumed(), None), change, work)
             })
         }
-        DriveSource::Simulated { profile, capacity, programs } => {
-            simulated((profile, *capacity, *programs), Holds::Tables, |clock, port, device, powered| {
+        DriveSource::Simulated { profile, capacity, programs } => simulated(
+            (profile, *capacity, *programs),
+            (Holds::Tables, options.method),
+            |clock, port, device, powered| {
                 let model = DriveModel::of(&device.drive.profile);
                 let sites: Vec<Site> = powered.sites().into_iter().cloned().collect();
                 let busy: CoresBusy = Rc::new(move || Delay(sites.iter().map(|site| site.busy().0).sum()));
                 exchange(clock.clone(), port, (options, model, Some(busy)), Change::None, work)
-            })
-        }
+            },
+        ),
     }
 }
 

@@ -403,6 +403,12 @@ impl Amount {
         self.value
     }
 
+    /// Least difference between values between this one and `other`: of numbers that are both whole, one.
+    pub fn grain(self, other: Amount) -> u64 {
+        let is_whole = |one: Amount| one.kind == Kind::Count && one.value.is_multiple_of(MILLIONTHS);
+        if is_whole(self) && is_whole(other) { MILLIONTHS } else { 1 }
+    }
+
     /// Another value of the same kind.
     pub fn with(self, value: u64) -> Amount {
         Amount { value, ..self }

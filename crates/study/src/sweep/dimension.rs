@@ -15,7 +15,7 @@ pub struct DimensionSection {
     /// Its values, as for `byteway compare --vary`: `1..256x2`, `prp,inline`.
     #[serde(default)]
     pub values: Option<String>,
-    /// The lower end of a range of numbers, sizes or times, for searches that draw points.
+    /// The lower end of a range of numbers, sizes or times, for searches that draw points. Between whole numbers, whole numbers are drawn.
     #[serde(default)]
     pub from: Option<String>,
     /// The upper end.
@@ -146,8 +146,9 @@ impl Dimension {
                     Spacing::Linear => low + position * (high - low),
                     Spacing::Log => libm::exp(libm::log(low) + position * (libm::log(high) - libm::log(low))),
                 };
-                let rounded = rounded(exact).clamp(low, high);
-                from.with(rounded as u64).into_value()
+                let grain = from.grain(*to) as f64;
+                let rounded = libm::round(rounded(exact) / grain) * grain;
+                from.with(rounded.clamp(low, high) as u64).into_value()
             }
         }
     }
