@@ -268,6 +268,14 @@ impl Output {
     }
 }
 
+/// Creates a file for locking, if necessary, and waits for its lock, which ends with the returned file. `None` if the file system has no
+/// locks, or the file cannot be created.
+pub fn lock_file(path: &Path) -> Option<File> {
+    let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
+    file.lock().ok()?;
+    Some(file)
+}
+
 /// The subdirectories; none if `folder` does not exist.
 pub fn folders(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };

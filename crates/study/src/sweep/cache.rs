@@ -3,7 +3,7 @@
 
 use crate::compare::{Fingerprint, Kept, RunResult, read_kept};
 use byteway_console::error::InputError;
-use byteway_measure::output::{OutputError, Unfinished};
+use byteway_measure::output::{OutputError, Unfinished, lock_file};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -79,9 +79,7 @@ impl PointCache {
     pub fn lock(&self, fingerprint: &Fingerprint) -> Option<File> {
         let path = self.path(fingerprint).with_extension("lock");
         std::fs::create_dir_all(path.parent()?).ok()?;
-        let file = File::options().create(true).append(true).open(path).ok()?;
-        file.lock().ok()?;
-        Some(file)
+        lock_file(&path)
     }
 
     /// Removes the file of a lock that is no longer needed. Another process that waits for it has it open, and finds the result.

@@ -1,7 +1,7 @@
 //! A sweep under way: points that are asked for, and their rows.
 
 use super::cache::PointCache;
-use super::rows::{Row, RowStatus};
+use super::row::{Row, RowStatus};
 use super::search::{Choice, POINTS_MAX, Search};
 use super::space::Space;
 use super::task::{Origin, Ran, Task};

@@ -1,7 +1,8 @@
 //! The table for the terminal, `sweep.json`, and the files of a sweep.
 
+use super::dataset::{JSON, PARQUET};
 use super::plan::Sweep;
-use super::rows::{JSON, PARQUET, RowStatus};
+use super::row::RowStatus;
 use super::search::metric;
 use crate::compare::Metric;
 use byteway_console::table::{Column, Printout, TextTable, Width, grouped};

@@ -1,7 +1,7 @@
 //! A point as it travels to another process, and what runs it there.
 
 use super::cache::PointCache;
-use super::rows::{Row, RowStatus};
+use super::row::{Row, RowStatus};
 use crate::compare::{Outcome, SOURCES, fingerprint, run_followed};
 use byteway_console::error::{InputError, with_causes};
 use byteway_console::interrupt::Interrupt;

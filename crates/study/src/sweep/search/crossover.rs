@@ -1,9 +1,9 @@
 //! Where one of two values overtakes the other along a numeric key, by bisection.
 
-use super::{Choice, Search};
+use super::contract::{Choice, Search};
 use crate::compare::{Metric, Value};
 use crate::sweep::dimension::Dimension;
-use crate::sweep::rows::Row;
+use crate::sweep::row::Row;
 use byteway_console::error::InputError;
 
 pub(super) struct Crossover {

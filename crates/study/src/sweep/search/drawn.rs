@@ -1,9 +1,9 @@
 //! Points that are chosen before any is run: all combinations, random points, a Latin hypercube.
 
-use super::{Choice, POINTS_MAX, Search, best};
+use super::contract::{Choice, POINTS_MAX, Search, best};
 use crate::compare::Metric;
 use crate::sweep::dimension::Dimension;
-use crate::sweep::rows::Row;
+use crate::sweep::row::Row;
 use byteway_clock::random::Rng;
 use byteway_console::error::InputError;
 

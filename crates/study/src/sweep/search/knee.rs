@@ -3,10 +3,10 @@
 //! A few values over the whole range first; then those halfway to the neighbors of the best, until its neighbors have been run. With one
 //! maximum this finds it in some 2 log n runs; with several it finds one of them.
 
-use super::{Choice, Search};
+use super::contract::{Choice, Search};
 use crate::compare::Metric;
 use crate::sweep::dimension::Dimension;
-use crate::sweep::rows::Row;
+use crate::sweep::row::Row;
 use byteway_console::error::InputError;
 
 /// Values of the first round.

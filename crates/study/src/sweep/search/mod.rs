@@ -2,23 +2,26 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod.rs` | the search of a space, as a user writes it, and what every search does |
+//! | `mod.rs` | the search of a space, as a user writes it |
+//! | `contract.rs` | what every search does |
 //! | `drawn.rs` | all combinations, random points, a Latin hypercube |
 //! | `knee.rs` | the value with the most throughput for its latency |
 //! | `crossover.rs` | the value from which another method leads |
 //! | `pareto.rs` | points of which no other is better in both of two figures |
 
+mod contract;
 mod crossover;
 mod drawn;
 mod knee;
 mod pareto;
 
 use super::dimension::Dimension;
-use super::rows::Row;
-use crate::compare::{Metric, Value};
-use byteway_console::error::{InputError, suggest};
+use crate::compare::Metric;
+use byteway_console::error::InputError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub(super) use contract::{Choice, POINTS_MAX, Search, metric};
 
 /// How points are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -70,29 +73,6 @@ impl Default for SearchSection {
     }
 }
 
-/// Points of a sweep, at most.
-pub(super) const POINTS_MAX: usize = 100_000;
-
-/// A point that a search asks for: a value of each dimension.
-pub(super) type Choice = Vec<Value>;
-
-/// A search: chooses points, and says what they show.
-pub(super) trait Search: Send {
-    /// The next points, when the rows of all points before are there; none at the end.
-    fn next(&mut self, rows: &[Row]) -> Vec<Choice>;
-
-    /// What was found, in a sentence, when all rows are there.
-    fn found(&self, rows: &[Row]) -> Option<String>;
-}
-
-/// The figure with this key.
-pub(super) fn metric(name: &str, key: &str) -> Result<Metric, InputError> {
-    Metric::named(key).ok_or_else(|| {
-        let what = format!("`{name}`: there is no figure `{key}`");
-        InputError::new(what, suggest(key, &Metric::ALL.map(Metric::key)))
-    })
-}
-
 impl SearchSection {
     /// The search over these dimensions.
     ///
@@ -131,12 +111,4 @@ impl SearchSection {
             SearchMethod::Pareto => Box::new(pareto::Pareto::new(dimensions, (metric_, against))?),
         })
     }
-}
-
-/// The point with the best figure, in words.
-pub(super) fn best(rows: &[Row], metric: Metric) -> Option<String> {
-    let figures = rows.iter().filter_map(|row| Some((row, row.figures.get(metric)?)));
-    let better = |one: f64, other: f64| if metric.more_is_better() { one > other } else { one < other };
-    let best = figures.reduce(|best, row| if better(row.1, best.1) { row } else { best })?;
-    Some(format!("the best {}: {} with {}", metric.noun(), metric.show(best.1), best.0.named()))
 }

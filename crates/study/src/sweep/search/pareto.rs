@@ -1,10 +1,10 @@
 //! The points of which no other is better in both of two figures: a coarse grid first, and then the neighbors of the front, until it has
 //! no neighbor that was not run.
 
-use super::{Choice, POINTS_MAX, Search};
+use super::contract::{Choice, POINTS_MAX, Search};
 use crate::compare::Metric;
 use crate::sweep::dimension::Dimension;
-use crate::sweep::rows::Row;
+use crate::sweep::row::Row;
 use byteway_console::error::InputError;
 use std::collections::BTreeSet;
 
