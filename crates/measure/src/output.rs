@@ -21,7 +21,7 @@ use tempfile::{NamedTempFile, TempPath};
 use byteway_console::error::InputError;
 
 /// The files that commands write to an output directory.
-pub const RESULTS: [&str; 8] = [
+pub const RESULTS: [&str; 10] = [
     "summary.json",
     "results.parquet",
     "report.html",
@@ -30,6 +30,8 @@ pub const RESULTS: [&str; 8] = [
     "compare.json",
     "compare.csv",
     "reproduce.json",
+    "fit.json",
+    "my-drive.toml",
 ];
 
 /// Directory for the points of a comparison, each in a numbered subdirectory.

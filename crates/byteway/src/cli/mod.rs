@@ -5,6 +5,7 @@ mod compare;
 mod control;
 mod csd;
 mod fio;
+mod fit;
 mod flags;
 mod fuzz;
 mod help;
@@ -33,6 +34,7 @@ use byteway_measure::output::{StdoutError, print};
 use byteway_scenario::profile::profile_schema;
 use byteway_scenario::{device_schema, host_schema, network_schema, reference, scenario_schema};
 use byteway_study::compare::StoreError;
+use byteway_study::fit::FitError;
 use byteway_study::threshold::ThresholdError;
 
 /// An NVMe solid-state drive in software.
@@ -54,6 +56,7 @@ Examples:
   byteway run s.toml --set drive.profile=mqsim-mlc      run it on another drive
   byteway run s.toml --format json | jq .iops           print JSON for scripts
   byteway compare s.toml --vary iodepth=1..256x2        compare nine runs side by side
+  byteway fit results.json --out fitted                 fit a profile to fio measurements of a real drive
   byteway reproduce byteexpress                         measure again what a paper claims
   byteway serve drive.toml --vfio-user /tmp/drive       serve a drive to a real host: QEMU, SPDK, byteway bench
   byteway bench --vfio-user /tmp/drive --iodepth 32     measure it in real time
@@ -88,6 +91,9 @@ enum Command {
     /// Print the scenario that a fio job file translates to.
     #[command(after_help = fio::EXAMPLES)]
     Fio(fio::Arguments),
+    /// Find constants of a profile from fio measurements of a real drive, or from published figures.
+    #[command(after_help = fit::EXAMPLES)]
+    Fit(Box<fit::Arguments>),
     /// Serve drives in real time to hosts in other processes until Ctrl-C or SIGTERM.
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Arguments),
@@ -191,6 +197,7 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
         Command::Trace(arguments) => trace::execute(&arguments),
         Command::Profile(arguments) => profile::execute(&arguments),
         Command::Fio(arguments) => fio::execute(&arguments),
+        Command::Fit(arguments) => fit::execute(&arguments),
         Command::Serve(arguments) => serve::execute(&arguments),
         Command::Media(arguments) => media::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),
@@ -243,6 +250,7 @@ fn is_wrong_input(error: &anyhow::Error) -> bool {
         || of(error, ServiceError::wrong_input)
         || of(error, StoreError::wrong_input)
         || of(error, ThresholdError::wrong_input)
+        || of(error, FitError::wrong_input)
 }
 
 #[cfg(test)]
@@ -270,6 +278,7 @@ mod tests {
             ServiceError::from(input()).into(),
             StoreError::Point(Box::new(input().into())).into(),
             ThresholdError::from(input()).into(),
+            FitError::from(input()).into(),
         ];
         for error in all {
             assert!(is_wrong_input(&error) && !is_interrupted(&error), "{error:?}");
