@@ -166,6 +166,17 @@ impl Constant {
         }
     }
 
+    /// Which of several constants is kept at the base's value if only their sum shows: the highest. Shares of
+    /// the firmware's time are assumed in most profiles; flash has data sheets.
+    pub(super) fn kept_first(self) -> u8 {
+        match self {
+            CommandCycles => 3,
+            TranslateCycles | BufferCycles => 2,
+            ReadLatency | ReadLargeLatency | WriteLatency | OverProvisioning => 1,
+            FlashRead(_) | ChannelRate | Program | Erase => 0,
+        }
+    }
+
     /// Whether it is a time that an I/O waits for, as the sum of such times is.
     pub(super) fn adds_up(self) -> bool {
         matches!(self.unit(), ConstantUnit::Nanoseconds | ConstantUnit::Cycles)

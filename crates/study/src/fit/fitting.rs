@@ -58,6 +58,13 @@ pub fn runs(points: usize) -> usize {
 /// Least standard deviation of a residual, in tolerances: measurements repeat no better than that.
 const SPREAD_MIN: f64 = 1.0;
 
+/// Half of a 95 % confidence interval by the residuals that remain, above which a constant is not called
+/// fitted.
+const HALF_WIDTH_SHOWN: f64 = 0.3;
+
+/// Rounds of searching and keeping constants, at most.
+const ROUNDS_MAX: usize = 8;
+
 /// Fits constants of a profile to measurements.
 ///
 /// # Errors
@@ -180,7 +187,7 @@ fn settle(
     for at in untouched {
         keep(at, Reason::Untouched, values, start, free, verdicts);
     }
-    for _ in 0..4 {
+    for _ in 0..ROUNDS_MAX {
         search.descend(values, free)?;
         if search.interrupted {
             return Ok(vec![None; values.len()]);
@@ -197,6 +204,13 @@ fn settle(
         if !dropped {
             let Some(residuals) = search.residuals(values)? else { break };
             let widths = half_widths(&jacobian, spread(&residuals, free.len()));
+            // Residuals that are larger than tolerances leave more open.
+            let open = widths.iter().copied().enumerate().max_by(|left, right| left.1.total_cmp(&right.1));
+            if let Some((column, half_width)) = open.filter(|(_, half_width)| *half_width > HALF_WIDTH_SHOWN)
+            {
+                keep(free[column], Reason::Weak { half_width }, values, start, free, verdicts);
+                continue;
+            }
             let mut half = vec![None; values.len()];
             free.iter().zip(widths).for_each(|(at, width)| half[*at] = Some(width));
             return Ok(half);
@@ -228,14 +242,20 @@ fn constants(
     interrupted: bool,
 ) -> Vec<ConstantOutcome> {
     let each = values.iter().zip(start).enumerate();
+    let given = |constant: Constant| -> Vec<Constant> {
+        let rests = |(_, reason): &(usize, &Option<Reason>)| matches!(reason, Some(Reason::Together { with, .. }) if with.contains(&constant));
+        verdicts.iter().enumerate().filter(rests).map(|(at, _)| values[at].0).collect()
+    };
     let outcome = |(at, ((constant, value), (_, base))): (usize, (&(Constant, f64), &(Constant, f64)))| {
         let bounds = constant.bounds();
         let at_bound = *value <= bounds.low * 1.001 || *value >= bounds.high * 0.999;
         let verdict = match (&verdicts[at], half[at]) {
             (Some(reason), _) => Verdict::Assumed(reason.clone()),
             (None, _) if at_bound => Verdict::Assumed(Reason::AtBound),
-            (None, Some(half_width)) => Verdict::Fitted { half_width: Some(half_width) },
-            (None, None) if interrupted => Verdict::Fitted { half_width: None },
+            (None, Some(half_width)) => {
+                Verdict::Fitted { half_width: Some(half_width), given: given(*constant) }
+            }
+            (None, None) if interrupted => Verdict::Fitted { half_width: None, given: given(*constant) },
             (None, None) => Verdict::Assumed(Reason::Weak { half_width: f64::INFINITY }),
         };
         let value = if matches!(verdict, Verdict::Fitted { .. }) { *value } else { *base };
@@ -326,7 +346,7 @@ fn limit_note(points: &[Point], base: &Profile) -> Option<String> {
     });
     let (bytes, name) = most.max_by(|left, right| left.0.total_cmp(&right.0))?;
     let carries = byteway_lab::drive_model::DriveModel::of(base).link_rate;
-    (bytes > carries * 1.02).then(|| {
+    (bytes > carries * 1.05).then(|| {
         format!(
             "point `{name}` moved {}, more than PCIe Gen{} x{} of the base carries ({}): set `drive.override.link.generation` or \
              `lanes`, or add --structure",

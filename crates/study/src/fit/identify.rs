@@ -101,17 +101,17 @@ pub(super) fn weakest(
     let alone = DEVIATIONS * spread / jacobian.norm(column);
     let together =
         (alone <= HALF_WIDTH_MAX).then(|| together(jacobian, column, free, values, base)).flatten();
-    Some((column, together.unwrap_or(Reason::Weak { half_width })))
+    Some(together.unwrap_or((column, Reason::Weak { half_width })))
 }
 
-/// The constants whose columns make up that of another.
+/// The constants whose columns make up that of another, and which of them all is to be kept.
 fn together(
     jacobian: &Matrix,
     column: usize,
     free: &[usize],
     values: &Values,
     base: &Profile,
-) -> Option<Reason> {
+) -> Option<(usize, Reason)> {
     let (factors, left) = jacobian.explained(column)?;
     if left > LEFT_MAX {
         return None;
@@ -141,5 +141,9 @@ fn together(
                 && (0.6..2.2).contains(&total)
         }
     };
-    Some(Reason::Together { with: named.into_iter().map(|at| values[free[at]].0).collect(), as_sum })
+    // All of them are open along the same line: which one is kept is a matter of which is known from elsewhere.
+    let group = [column].into_iter().chain(named.iter().copied());
+    let kept = group.clone().max_by_key(|at| (values[free[*at]].0.kept_first(), *at == column))?;
+    let with = group.filter(|at| *at != kept).map(|at| values[free[at]].0).collect();
+    Some((kept, Reason::Together { with, as_sum }))
 }

@@ -53,7 +53,8 @@ impl JobSet {
              # or what `prepare-fill` wrote. A drive with an SLC cache reads from that until it is folded: let `size` exceed it.\n\
              [global]\nfilename=${{DRIVE}}\ndirect=1\nioengine=libaio\nnorandommap=1\nrandrepeat=1\ngroup_reporting=1\nstonewall\n\
              lat_percentiles=1\npercentile_list={PERCENTILES}\nsize={size}m\n\n\
-             [prepare-fill]\nrw=write\nbs=128k\niodepth=32\n\n\
+             # One at a time, so that neighbours in the flash are those of the addresses.\n\
+             [prepare-fill]\nrw=write\nbs=128k\niodepth=1\n\n\
              [prepare-trim]\nrw=trim\nbs=1m\niodepth=8\noffset={size}m\n\n\
              # What follows is measured for a time each.\n[global]\ntime_based=1\nruntime={}\nramp_time={}\n",
             time(self.runtime),
@@ -63,6 +64,11 @@ impl JobSet {
             let _ = write!(out, "\n# {about}\n[{name}]\n{}\n", keys.join("\n"));
         };
         let offset = format!("offset={size}m");
+        // A core of the host submits some hundred thousand I/Os a second, not more.
+        let deep = |depth: u32| match depth {
+            64.. => vec![format!("iodepth={}", depth / 4), "numjobs=4".to_owned()],
+            depth => vec![format!("iodepth={depth}")],
+        };
         // Without flash: firmware, cores and link.
         for (bs, about) in [
             ("4k", "no flash: what the firmware takes for a short read"),
@@ -74,41 +80,41 @@ impl JobSet {
             job(&name, about, &["rw=randread", &format!("bs={bs}"), "iodepth=1", &offset]);
         }
         for (bs, depth, about) in [
-            ("4k", 32, "cores and link with several commands"),
+            ("4k", 8, "several commands at once"),
+            ("4k", 32, "more of them"),
             ("4k", 256, "the most commands a second"),
             ("128k", 32, "the most bytes a second"),
         ] {
             let name = format!("unwritten-randread-{bs}-qd{depth}");
-            let keys = [&*format!("bs={bs}"), &format!("iodepth={depth}"), &offset];
-            job(&name, about, &[&["rw=randread"][..], &keys[..]].concat());
+            let keys = [&["rw=randread".to_owned(), format!("bs={bs}")][..], &deep(depth), &[offset.clone()]]
+                .concat();
+            job(&name, about, &keys.iter().map(String::as_str).collect::<Vec<_>>());
         }
         for (bs, about) in [
-            ("4k", "one page: its percentiles tell page types apart"),
-            ("16k", "more of it over the channel"),
+            ("4k", "a part of one page: its percentiles tell page types apart"),
+            ("32k", "whole pages over a channel"),
+            ("16k", "less of them"),
             ("64k", "several pages"),
             ("128k", "and more"),
         ] {
             let name = format!("randread-{bs}-qd1");
             job(&name, about, &["rw=randread", &format!("bs={bs}"), "iodepth=1"]);
         }
-        for (depth, about) in [
-            (4, "where latency begins to rise"),
-            (16, "dies and channels at work"),
-            (64, "most of them"),
-            (128, "nearly all"),
-            (256, "all: what a die takes for a read, or the link"),
+        for (bs, depth, about) in [
+            ("4k", 4, "where latency begins to rise"),
+            ("4k", 16, "dies and channels at work"),
+            ("4k", 64, "most of them"),
+            ("4k", 128, "nearly all"),
+            ("4k", 256, "all: what a die takes for a read, or the link"),
+            ("128k", 4, "large random reads do not depend on how addresses follow each other in flash"),
+            ("128k", 8, "deeper"),
+            ("128k", 32, "the lower of link, channels and dies"),
         ] {
-            job(
-                &format!("randread-4k-qd{depth}"),
-                about,
-                &["rw=randread", "bs=4k", &format!("iodepth={depth}")],
-            );
+            let name = format!("randread-{bs}-qd{depth}");
+            let keys = [&["rw=randread".to_owned(), format!("bs={bs}")][..], &deep(depth)].concat();
+            job(&name, about, &keys.iter().map(String::as_str).collect::<Vec<_>>());
         }
-        for (depth, about) in
-            [(4, "sequential reads"), (8, "deeper"), (32, "the lower of link, channels and dies")]
-        {
-            job(&format!("read-128k-qd{depth}"), about, &["rw=read", "bs=128k", &format!("iodepth={depth}")]);
-        }
+        job("read-128k-qd32", "the rate of sequential reads", &["rw=read", "bs=128k", "iodepth=32"]);
         for (bs, about) in [
             ("4k", "into an empty write buffer: what the firmware takes for a write"),
             ("16k", "for a longer one"),

@@ -21,16 +21,17 @@ use byteway_workload::Kind;
 
 /// Units of 4 KiB that a run reads or writes for its figures, at most, and in addition to fill a write
 /// buffer.
-const UNITS_MAX: u64 = 60_000;
+const UNITS_MAX: u64 = 32_000;
 
 /// I/Os of a run, at least: random addresses vary the mean of fewer by more than a percent.
 const IOS_MIN: u64 = 400;
 
-/// I/Os of a run with one outstanding.
-const IOS_ALONE: u64 = 1000;
+/// I/Os of a run with one outstanding, and with several, at least.
+const IOS_ALONE: u64 = 1500;
+const IOS_QUEUED: u64 = 5000;
 
 /// I/Os of a run for each outstanding one, and those before that are not measured.
-const IOS_EACH: u64 = 40;
+const IOS_EACH: u64 = 50;
 const WARMUP_EACH: u64 = 4;
 
 /// Rows of pages over all dies that are programmed for each page type, at least.
@@ -171,7 +172,7 @@ impl<'a> Model<'a> {
         let most = (UNITS_MAX / units).max(IOS_MIN);
         let count = match outstanding {
             1 => IOS_ALONE,
-            deep => deep * IOS_EACH,
+            deep => (deep * IOS_EACH).max(IOS_QUEUED),
         };
         let count = count.clamp(IOS_MIN, most.max(outstanding * 4));
         let warmup = outstanding * WARMUP_EACH;

@@ -6,6 +6,7 @@
 //! structure[]                       key, value, identified, why (with --structure)
 //! constants[]                       key, unit, base, value, low, high (bounds), verdict: "fitted" or "assumed"
 //!                                   half_width: half of the 95 % interval, as a share of the value (null: none)
+//!                                   given[]: assumed constants on which a fitted one rests
 //!                                   why: of an assumed one, in a sentence
 //! points[]                          name, load, source, held_out, figures[]: figure, unit, measured, base, simulated,
 //!                                   residual: simulated / measured - 1
@@ -32,6 +33,8 @@ pub enum Verdict {
     Fitted {
         /// Half of the 95 % confidence interval, as a share of the value; `None` after an interrupt.
         half_width: Option<f64>,
+        /// Constants on whose assumed values this one rests: only a combination with them is identified.
+        given: Vec<Constant>,
     },
     /// They don't: it is the base's.
     Assumed(Reason),
@@ -284,13 +287,20 @@ impl Fit {
 
     fn source_of(&self, outcome: &ConstantOutcome) -> String {
         match &outcome.verdict {
-            Verdict::Fitted { half_width: Some(half) } => {
-                format!("derived: fitted to {}, +-{:.1} %", self.file, half * 100.0)
+            Verdict::Fitted { half_width, given } => {
+                let interval =
+                    half_width.map_or("PARTIAL".to_owned(), |half| format!("+-{:.1} %", half * 100.0));
+                format!("derived: fitted to {}, {interval}{}", self.file, given_words(given))
             }
-            Verdict::Fitted { half_width: None } => format!("derived: fitted to {}, PARTIAL", self.file),
             Verdict::Assumed(reason) => format!("assumed: {}", reason.sentence(outcome.constant)),
         }
     }
+}
+
+/// What a value rests on, behind it.
+pub(super) fn given_words(given: &[Constant]) -> String {
+    let keys: Vec<String> = given.iter().map(|constant| format!("`{}`", constant.key())).collect();
+    if keys.is_empty() { String::new() } else { format!(", if {} is as assumed", keys.join(" and ")) }
 }
 
 /// A value of `--set` as TOML: unquoted words are texts there.
@@ -334,14 +344,19 @@ struct ConstantJson {
     high: f64,
     verdict: &'static str,
     half_width: Option<f64>,
+    given: Vec<String>,
     why: Option<String>,
 }
 
 fn constant_json(outcome: &ConstantOutcome) -> ConstantJson {
     let bounds = outcome.constant.bounds();
     let (verdict, half_width, why) = match &outcome.verdict {
-        Verdict::Fitted { half_width } => ("fitted", *half_width, None),
+        Verdict::Fitted { half_width, .. } => ("fitted", *half_width, None),
         Verdict::Assumed(reason) => ("assumed", None, Some(reason.sentence(outcome.constant))),
+    };
+    let given = match &outcome.verdict {
+        Verdict::Fitted { given, .. } => given.iter().map(|constant| constant.key()).collect(),
+        Verdict::Assumed(_) => Vec::new(),
     };
     ConstantJson {
         key: outcome.constant.key(),
@@ -357,6 +372,7 @@ fn constant_json(outcome: &ConstantOutcome) -> ConstantJson {
         high: bounds.high,
         verdict,
         half_width,
+        given,
         why,
     }
 }

@@ -1,6 +1,6 @@
 //! The report of a fit, `report.html`: measured against simulated, point by point.
 
-use super::outcome::{Fit, Residual, Verdict, shown, shown_figure};
+use super::outcome::{Fit, Residual, Verdict, given_words, shown, shown_figure};
 use super::table::residual;
 use crate::report::{Axis, Chart, Figure, Ink, Page, Section, Table, Tile, Unit};
 use crate::shell::quoted;
@@ -86,9 +86,9 @@ fn constants(fit: &Fit) -> Section {
     let mut table = Table::new(["constant", "base", "value", "95 %", "source"], 5);
     for outcome in &fit.constants {
         let (half, source) = match &outcome.verdict {
-            Verdict::Fitted { half_width } => (
+            Verdict::Fitted { half_width, given } => (
                 half_width.map_or("partial".to_owned(), |half| format!("+-{:.1} %", half * 100.0)),
-                "fitted".to_owned(),
+                format!("fitted{}", given_words(given)),
             ),
             Verdict::Assumed(reason) => ("-".to_owned(), reason.sentence(outcome.constant)),
         };

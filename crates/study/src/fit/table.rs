@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::outcome::{Fit, FittedPoint, Residual, Spread, Verdict, shown, shown_figure};
+use super::outcome::{Fit, FittedPoint, Residual, Spread, Verdict, given_words, shown, shown_figure};
 use byteway_console::table::{Column, Printout, TextTable, Width};
 
 /// Text of an empty cell.
@@ -41,7 +41,7 @@ impl Fit {
             let constant = outcome.constant;
             let bounds = constant.bounds();
             let (fitted, half) = match &outcome.verdict {
-                Verdict::Fitted { half_width } => (
+                Verdict::Fitted { half_width, .. } => (
                     shown(constant, outcome.value),
                     half_width.map_or("partial".to_owned(), |half| format!("+-{:.1} %", half * 100.0)),
                 ),
@@ -116,6 +116,13 @@ impl Fit {
             open.iter().for_each(|sentence| {
                 let _ = writeln!(out, "- {sentence}");
             });
+        }
+        for outcome in &self.constants {
+            if let Verdict::Fitted { given, .. } = &outcome.verdict
+                && !given.is_empty()
+            {
+                let _ = writeln!(out, "- `{}` is fitted{}", outcome.constant.key(), given_words(given));
+            }
         }
         if !self.derived.is_empty() {
             let _ = writeln!(out, "\nStructure");
