@@ -97,10 +97,9 @@ pub(super) fn weakest(
     if half_width <= HALF_WIDTH_MAX {
         return None;
     }
-    // Alone, the points would determine it; so another constant must be able to take its place.
+    // With any signal of its own, what makes it uncertain may be that another constant can take its place.
     let alone = DEVIATIONS * spread / jacobian.norm(column);
-    let together =
-        (alone <= HALF_WIDTH_MAX).then(|| together(jacobian, column, free, values, base)).flatten();
+    let together = (alone <= 1.0).then(|| together(jacobian, column, free, values, base)).flatten();
     Some(together.unwrap_or((column, Reason::Weak { half_width })))
 }
 

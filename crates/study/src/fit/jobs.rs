@@ -106,9 +106,9 @@ impl JobSet {
             ("4k", 64, "most of them"),
             ("4k", 128, "nearly all"),
             ("4k", 256, "all: what a die takes for a read, or the link"),
-            ("128k", 4, "large random reads do not depend on how addresses follow each other in flash"),
-            ("128k", 8, "deeper"),
-            ("128k", 32, "the lower of link, channels and dies"),
+            ("16k", 8, "the same with more bytes: channels"),
+            ("16k", 32, "most channels at work"),
+            ("16k", 128, "the lower of channels, dies and link"),
         ] {
             let name = format!("randread-{bs}-qd{depth}");
             let keys = [&["rw=randread".to_owned(), format!("bs={bs}")][..], &deep(depth)].concat();
