@@ -10,6 +10,7 @@ use super::constant::{Constant, Values, settings, tells_page_types};
 use super::error::FitError;
 use super::estimate::{estimate, share_of_type};
 use super::identify::{Reason, half_widths, weakest};
+use super::linear::Matrix;
 use super::measurement::{Figure, Load, Measurements, Point, State};
 use super::model::{Model, Setup};
 use super::outcome::{ConstantOutcome, Fit, FittedPoint, Residual, Verdict};
@@ -106,17 +107,9 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
     let origin = values.clone();
     values = estimate(&base, &values, &chosen, &simulated);
     let mut search = Search { model: &mut model, points: fitted, base: origin, interrupted: false };
-    let mut free: Vec<usize> = (0..values.len()).collect();
-    let mut verdicts: Vec<Option<Reason>> = vec![None; values.len()];
-    let found = settle(&mut search, &mut values, &start, &mut free, &mut verdicts, &base);
-    let half = match found {
-        Err(FitError::Interrupted) => {
-            search.interrupted = true;
-            vec![None; values.len()]
-        }
-        found => found?,
-    };
+    let settled = settle(&mut search, values, &start, &base)?;
     let (interrupted, fitted) = (search.interrupted, search.points);
+    let Settled { values, verdicts, half, .. } = settled;
     let outcomes = constants(&values, &start, &verdicts, &half, interrupted);
     let mut final_values = values;
     for (at, outcome) in outcomes.iter().enumerate() {
@@ -166,71 +159,134 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
     })
 }
 
-/// Searches, and keeps what is not identified at its base value; returns half-widths of confidence
-/// intervals.
-fn settle(
-    search: &mut Search<'_, '_>,
-    values: &mut Values,
-    start: &Values,
-    free: &mut Vec<usize>,
-    verdicts: &mut [Option<Reason>],
-    base: &Profile,
-) -> Result<Vec<Option<f64>>, FitError> {
-    let spread = |residuals: &[f64], free: usize| {
-        let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
-        (squares / residuals.len().saturating_sub(free).max(1) as f64).sqrt().max(SPREAD_MIN)
-    };
-    // What no point depends on costs runs in every derivative.
-    let jacobian = search.jacobian(values, free)?;
-    let untouched: Vec<usize> =
-        (0..free.len()).filter(|column| jacobian.norm(*column) == 0.0).map(|column| free[column]).collect();
-    for at in untouched {
-        keep(at, Reason::Untouched, values, start, free, verdicts);
-    }
-    for _ in 0..ROUNDS_MAX {
-        search.descend(values, free)?;
-        if search.interrupted {
-            return Ok(vec![None; values.len()]);
-        }
-        let mut jacobian = search.jacobian(values, free)?;
-        // The spread says how well figures repeat, so a bad fit of some must not hide what others determine.
-        let mut dropped = false;
-        while let Some((column, reason)) = weakest(&jacobian, SPREAD_MIN, free, values, base) {
-            keep(free[column], reason, values, start, free, verdicts);
-            let left: Vec<usize> = (0..=free.len()).filter(|at| *at != column).collect();
-            jacobian = jacobian.columns(&left);
-            dropped = true;
-        }
-        if !dropped {
-            let Some(residuals) = search.residuals(values)? else { break };
-            let widths = half_widths(&jacobian, spread(&residuals, free.len()));
-            // Residuals that are larger than tolerances leave more open.
-            let open = widths.iter().copied().enumerate().max_by(|left, right| left.1.total_cmp(&right.1));
-            if let Some((column, half_width)) = open.filter(|(_, half_width)| *half_width > HALF_WIDTH_SHOWN)
-            {
-                keep(free[column], Reason::Weak { half_width }, values, start, free, verdicts);
-                continue;
-            }
-            let mut half = vec![None; values.len()];
-            free.iter().zip(widths).for_each(|(at, width)| half[*at] = Some(width));
-            return Ok(half);
-        }
-    }
-    Ok(vec![None; values.len()])
+/// Squares of residuals for each figure, in tolerances, below which a fit needs no more constants.
+const ENOUGH: f64 = 3.0;
+
+/// Factor by which more constants must lower the squares of the residuals to be worth it.
+const WORTH: f64 = 0.6;
+
+/// What a search found: values, constants that are free, why others aren't, half-widths of intervals.
+#[derive(Clone)]
+struct Settled {
+    values: Values,
+    free: Vec<usize>,
+    verdicts: Vec<Option<Reason>>,
+    half: Vec<Option<f64>>,
 }
 
-/// Keeps a constant at its base value.
-fn keep(
-    at: usize,
-    reason: Reason,
-    values: &mut Values,
+impl Settled {
+    /// Keeps a constant at its base value.
+    fn keep(&mut self, at: usize, reason: Reason, start: &Values) {
+        self.verdicts[at] = Some(reason);
+        self.values[at].1 = start[at].1;
+        self.free.retain(|other| *other != at);
+    }
+
+    /// Keeps what these derivatives don't determine; whether there was anything.
+    fn keep_open(&mut self, mut jacobian: Matrix, start: &Values, base: &Profile) -> bool {
+        let mut any = false;
+        // The spread says how well figures repeat, so a bad fit of some must not hide what others determine.
+        while let Some((column, reason)) = weakest(&jacobian, SPREAD_MIN, &self.free, &self.values, base) {
+            self.keep(self.free[column], reason, start);
+            let left: Vec<usize> = (0..=self.free.len()).filter(|at| *at != column).collect();
+            jacobian = jacobian.columns(&left);
+            any = true;
+        }
+        any
+    }
+}
+
+/// Searches with the constants that the derivatives at the estimate determine; and with all others, too, if that is
+/// not enough and more of them are worth it. Along a line that the points leave open, a search would wander to
+/// where some resource begins to limit, and take that for an answer.
+fn settle(
+    search: &mut Search<'_, '_>,
+    estimated: Values,
     start: &Values,
-    free: &mut Vec<usize>,
-    verdicts: &mut [Option<Reason>],
-) {
-    verdicts[at] = Some(reason);
-    values[at].1 = start[at].1;
-    free.retain(|other| *other != at);
+    base: &Profile,
+) -> Result<Settled, FitError> {
+    let count = estimated.len();
+    let mut all = Settled {
+        values: estimated,
+        free: (0..count).collect(),
+        verdicts: vec![None; count],
+        half: vec![None; count],
+    };
+    let jacobian = match search.jacobian(&all.values, &all.free) {
+        Err(FitError::Interrupted) => {
+            search.interrupted = true;
+            return Ok(all);
+        }
+        found => found?,
+    };
+    // What no point depends on costs runs in every derivative.
+    let touched: Vec<usize> = (0..count).filter(|column| jacobian.norm(*column) > 0.0).collect();
+    for at in (0..count).filter(|at| !touched.contains(at)) {
+        all.keep(at, Reason::Untouched, start);
+    }
+    let mut few = all.clone();
+    few.keep_open(jacobian.columns(&touched), start, base);
+    rounds(search, &mut few, start, base)?;
+    let cost = |search: &mut Search<'_, '_>, settled: &Settled| -> Result<f64, FitError> {
+        let residuals = search.residuals(&settled.values)?.unwrap_or_default();
+        let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
+        Ok(if residuals.is_empty() { f64::INFINITY } else { squares / residuals.len() as f64 })
+    };
+    if search.interrupted || few.free.len() == all.free.len() {
+        return Ok(few);
+    }
+    let with_few = cost(search, &few)?;
+    if with_few <= ENOUGH {
+        return Ok(few);
+    }
+    for (at, (_, value)) in few.values.iter().enumerate() {
+        if few.free.contains(&at) {
+            all.values[at].1 = *value;
+        }
+    }
+    rounds(search, &mut all, start, base)?;
+    let is_better = !search.interrupted && cost(search, &all)? < WORTH * with_few;
+    Ok(if is_better { all } else { few })
+}
+
+/// Searches, and keeps what is not identified at its base value, until all that is free is identified.
+fn rounds(
+    search: &mut Search<'_, '_>,
+    settled: &mut Settled,
+    start: &Values,
+    base: &Profile,
+) -> Result<(), FitError> {
+    for _ in 0..ROUNDS_MAX {
+        search.descend(&mut settled.values, &settled.free)?;
+        let jacobian = match search.interrupted {
+            true => Err(FitError::Interrupted),
+            false => search.jacobian(&settled.values, &settled.free),
+        };
+        let jacobian = match jacobian {
+            Err(FitError::Interrupted) => {
+                search.interrupted = true;
+                return Ok(());
+            }
+            found => found?,
+        };
+        if settled.keep_open(jacobian.clone(), start, base) {
+            continue;
+        }
+        let Some(residuals) = search.residuals(&settled.values)? else { return Ok(()) };
+        let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
+        let freedom = residuals.len().saturating_sub(settled.free.len()).max(1);
+        let spread = (squares / freedom as f64).sqrt().max(SPREAD_MIN);
+        let widths = half_widths(&jacobian, spread);
+        // Residuals that are larger than tolerances leave more open.
+        let open = widths.iter().copied().enumerate().max_by(|left, right| left.1.total_cmp(&right.1));
+        if let Some((column, half_width)) = open.filter(|(_, half_width)| *half_width > HALF_WIDTH_SHOWN) {
+            settled.keep(settled.free[column], Reason::Weak { half_width }, start);
+            continue;
+        }
+        settled.free.iter().zip(widths).for_each(|(at, width)| settled.half[*at] = Some(width));
+        return Ok(());
+    }
+    Ok(())
 }
 
 /// What became of each constant.

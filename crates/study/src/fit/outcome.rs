@@ -300,7 +300,11 @@ impl Fit {
 /// What a value rests on, behind it.
 pub(super) fn given_words(given: &[Constant]) -> String {
     let keys: Vec<String> = given.iter().map(|constant| format!("`{}`", constant.key())).collect();
-    if keys.is_empty() { String::new() } else { format!(", if {} is as assumed", keys.join(" and ")) }
+    if keys.is_empty() {
+        String::new()
+    } else {
+        format!(", if {} {} as assumed", keys.join(" and "), if keys.len() == 1 { "is" } else { "are" })
+    }
 }
 
 /// A value of `--set` as TOML: unquoted words are texts there.
