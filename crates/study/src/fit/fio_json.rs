@@ -171,6 +171,9 @@ impl File<'_> {
     }
 }
 
+/// Figures, and the number of I/Os that they are of.
+type Counted = (Vec<(Figure, f64)>, u64);
+
 /// Reads one job.
 struct Reader<'a> {
     file: &'a File<'a>,
@@ -284,7 +287,7 @@ impl Reader<'_> {
     }
 
     /// The figures of a load, and its number of I/Os; `None` without I/O.
-    fn figures(&self, load: &Load) -> Result<Option<(Vec<(Figure, f64)>, u64)>, InputError> {
+    fn figures(&self, load: &Load) -> Result<Option<Counted>, InputError> {
         if let Some(code) = self.job.get("error").and_then(Value::as_i64).filter(|code| *code != 0) {
             let what = format!("fio ended this job with error {code}");
             return Err(self.wrong("error", &what, "run it again, or remove it from the jobs"));

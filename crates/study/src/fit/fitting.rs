@@ -297,12 +297,12 @@ fn constants(
     half: &[Option<f64>],
     interrupted: bool,
 ) -> Vec<ConstantOutcome> {
-    let each = values.iter().zip(start).enumerate();
     let given = |constant: Constant| -> Vec<Constant> {
         let rests = |(_, reason): &(usize, &Option<Reason>)| matches!(reason, Some(Reason::Together { with, .. }) if with.contains(&constant));
         verdicts.iter().enumerate().filter(rests).map(|(at, _)| values[at].0).collect()
     };
-    let outcome = |(at, ((constant, value), (_, base))): (usize, (&(Constant, f64), &(Constant, f64)))| {
+    let outcome = |at: usize| {
+        let ((constant, value), base) = (&values[at], &start[at].1);
         let bounds = constant.bounds();
         let at_bound = *value <= bounds.low * 1.001 || *value >= bounds.high * 0.999;
         let verdict = match (&verdicts[at], half[at]) {
@@ -317,7 +317,7 @@ fn constants(
         let value = if matches!(verdict, Verdict::Fitted { .. }) { *value } else { *base };
         ConstantOutcome { constant: *constant, base: *base, value, verdict }
     };
-    each.map(outcome).collect()
+    (0..values.len()).map(outcome).collect()
 }
 
 /// Keeps of each point the percentiles that tell page types of the base apart.

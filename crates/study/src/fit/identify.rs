@@ -14,6 +14,9 @@ const DEVIATIONS: f64 = 1.96;
 /// Share of a column that others don't explain, up to which they stand for it.
 const LEFT_MAX: f64 = 0.35;
 
+/// The same, up to which a constant among them that is known less is kept instead.
+const LEFT_PART: f64 = 0.9;
+
 /// Share of the explaining combination from which a constant is named.
 const PART_MIN: f64 = 0.25;
 
@@ -112,7 +115,7 @@ fn together(
     base: &Profile,
 ) -> Option<(usize, Reason)> {
     let (factors, left) = jacobian.explained(column)?;
-    if left > LEFT_MAX {
+    if left > LEFT_PART {
         return None;
     }
     let weight = |at: usize| factors[at].abs() * jacobian.norm(at);
@@ -143,6 +146,10 @@ fn together(
     // All of them are open along the same line: which one is kept is a matter of which is known from elsewhere.
     let group = [column].into_iter().chain(named.iter().copied());
     let kept = group.clone().max_by_key(|at| (values[free[*at]].0.kept_first(), *at == column))?;
+    // What others explain only in part is open by itself, unless one of those is to be kept before it.
+    if left > LEFT_MAX && kept == column {
+        return None;
+    }
     let with = group.filter(|at| *at != kept).map(|at| values[free[at]].0).collect();
     Some((kept, Reason::Together { with, as_sum }))
 }

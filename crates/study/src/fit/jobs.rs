@@ -86,8 +86,12 @@ impl JobSet {
             ("128k", 32, "the most bytes a second"),
         ] {
             let name = format!("unwritten-randread-{bs}-qd{depth}");
-            let keys = [&["rw=randread".to_owned(), format!("bs={bs}")][..], &deep(depth), &[offset.clone()]]
-                .concat();
+            let keys = [
+                &["rw=randread".to_owned(), format!("bs={bs}")][..],
+                &deep(depth),
+                std::slice::from_ref(&offset),
+            ]
+            .concat();
             job(&name, about, &keys.iter().map(String::as_str).collect::<Vec<_>>());
         }
         for (bs, about) in [
