@@ -21,7 +21,7 @@ use tempfile::{NamedTempFile, TempPath};
 use byteway_console::error::InputError;
 
 /// The files that commands write to an output directory.
-pub const RESULTS: [&str; 10] = [
+pub const RESULTS: [&str; 12] = [
     "summary.json",
     "results.parquet",
     "report.html",
@@ -32,6 +32,8 @@ pub const RESULTS: [&str; 10] = [
     "reproduce.json",
     "sweep.parquet",
     "sweep.json",
+    "fit.json",
+    "my-drive.toml",
 ];
 
 /// Directory for the points of a comparison, each in a numbered subdirectory.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`mod@compare`] | comparisons of many runs |
 //! | [`reproduce`] | claims of papers, measured again |
+//! | [`mod@fit`] | constants of a profile from measurements of a real drive |
 //! | [`threshold`] | the payload size from which fine-grained transfer is no longer faster |
 //! | [`mod@report`] | `report.html`: of a run, of a comparison, of a reproduction |
 //! | `shell` | shell commands in reports |
@@ -35,6 +36,7 @@
 //! What it does not do: it simulates nothing itself; the crate `lab` performs its runs.
 
 pub mod compare;
+pub mod fit;
 pub mod report;
 pub mod reproduce;
 mod shell;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use super::flags::{OutputFormat, Tables, address, method, size};
-use super::show::show;
+use super::show::{Shown, show};
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 use byteway_auth::HostSecrets;
@@ -310,7 +310,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;
     let results = bench.run(&raised_by_signal())?;
-    show(&results, None, output, Vec::new(), arguments.format, arguments.tables)
+    show(&results, None, output, Vec::new(), Shown::of(arguments.format, arguments.tables))
 }
 
 /// Default duration.

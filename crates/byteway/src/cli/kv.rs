@@ -11,7 +11,7 @@ use byteway_wire::nvme::kv::Key;
 use clap::Subcommand;
 
 use super::flags::{OutputFormat, Tables, method, size};
-use super::show::show;
+use super::show::{Shown, show};
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 use byteway_console::error::InputError;
@@ -355,7 +355,7 @@ impl Bench {
                 bars: Rc::new(Terminal { quiet: self.quiet }),
             };
             let results = bench.run(&interrupt)?;
-            return show(&results, None, output, Vec::new(), self.format, self.tables);
+            return show(&results, None, output, Vec::new(), Shown::of(self.format, self.tables));
         }
         if real.namespace.is_some() || real.erase || real.no_verify {
             let what = "`--namespace`, `--erase` and `--no-verify` apply to existing drives only";
@@ -367,7 +367,7 @@ impl Bench {
         progress.finish();
         let results = found?;
         let page = output.is_some().then(|| run_report(&scenario, &results));
-        show(&results, page.as_ref(), output, Vec::new(), self.format, self.tables)
+        show(&results, page.as_ref(), output, Vec::new(), Shown::of(self.format, self.tables))
     }
 
     /// The scenario that the flags describe.

@@ -5,6 +5,7 @@ mod compare;
 mod control;
 mod csd;
 mod fio;
+mod fit;
 mod flags;
 mod fuzz;
 mod generate;
@@ -36,6 +37,7 @@ use byteway_measure::summary::summary_schema;
 use byteway_scenario::profile::profile_schema;
 use byteway_scenario::{device_schema, host_schema, network_schema, reference, scenario_schema};
 use byteway_study::compare::StoreError;
+use byteway_study::fit::FitError;
 use byteway_study::threshold::ThresholdError;
 
 /// Version, commit, profile and target of this program. A `+` behind the commit: files differed from it.
@@ -69,6 +71,7 @@ Examples:
   byteway run s.toml --set drive.profile=mqsim-mlc      run it on another drive
   byteway run s.toml --format json | jq .iops           print JSON for scripts
   byteway compare s.toml --vary iodepth=1..256x2        compare nine runs side by side
+  byteway fit results.json --out fitted                 fit a profile to fio measurements of a real drive
   byteway reproduce byteexpress                         measure again what a paper claims
   byteway serve drive.toml --vfio-user /tmp/drive       serve a drive to a real host: QEMU, SPDK, byteway bench
   byteway bench --vfio-user /tmp/drive --iodepth 32     measure it in real time
@@ -106,6 +109,9 @@ enum Command {
     /// Print the scenario that a fio job file translates to.
     #[command(after_help = fio::EXAMPLES)]
     Fio(fio::Arguments),
+    /// Find constants of a profile from fio measurements of a real drive, or from published figures.
+    #[command(after_help = fit::EXAMPLES)]
+    Fit(Box<fit::Arguments>),
     /// Serve drives in real time to hosts in other processes until Ctrl-C or SIGTERM.
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Arguments),
@@ -224,6 +230,7 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
         Command::Trace(arguments) => trace::execute(&arguments),
         Command::Profile(arguments) => profile::execute(&arguments),
         Command::Fio(arguments) => fio::execute(&arguments),
+        Command::Fit(arguments) => fit::execute(&arguments),
         Command::Serve(arguments) => serve::execute(&arguments),
         Command::Media(arguments) => media::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),
@@ -280,6 +287,7 @@ pub fn wrong_input(error: &anyhow::Error) -> Option<&InputError> {
         .or_else(|| of(error, ServiceError::wrong_input))
         .or_else(|| of(error, StoreError::wrong_input))
         .or_else(|| of(error, ThresholdError::wrong_input))
+        .or_else(|| of(error, FitError::wrong_input))
 }
 
 #[cfg(test)]
@@ -307,6 +315,7 @@ mod tests {
             ServiceError::from(input()).into(),
             StoreError::Point(Box::new(input().into())).into(),
             ThresholdError::from(input()).into(),
+            FitError::from(input()).into(),
         ];
         for error in all {
             assert!(wrong_input(&error).is_some() && !is_interrupted(&error), "{error:?}");

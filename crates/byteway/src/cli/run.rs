@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use anyhow::Context;
 
-use super::flags::{OutputFormat, Tables};
-use super::show::show;
+use super::flags::Tables;
+use super::show::{Shown, show};
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 use byteway_console::error::InputError;
@@ -39,6 +39,8 @@ Several drives have a [[drive]] section and a name each; jobs refer to the names
   drive = \"a\"                      # or a list, or \"all\": the job runs on each of them
   --set drive.a.capacity=\"64 GiB\"  or for all drives: --set drive.capacity=\"64 GiB\"
 
+--format fio prints what `fio --output-format=json` prints of such jobs.
+
 To replay a block trace (see `byteway trace --help`), give a job a [job.trace] instead of `rw`:
   [[job]]
   iodepth = 32
@@ -69,8 +71,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N")]
     spans_ios: Option<u32>,
     /// Output format.
-    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
-    format: OutputFormat,
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    format: RunFormat,
     #[command(flatten)]
     tables: Tables,
     /// Skip and count the lines of a trace that are not records.
@@ -79,6 +81,16 @@ pub(super) struct Arguments {
     /// Do not show a progress bar.
     #[arg(long)]
     quiet: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum RunFormat {
+    /// Human-readable tables.
+    Table,
+    /// JSON for scripts: the content of summary.json.
+    Json,
+    /// The jobs in the form of fio's JSON output, for tools that read it, and for `byteway fit`.
+    Fio,
 }
 
 /// Runs the scenario.
@@ -109,7 +121,12 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let page = output.is_some().then(|| run_report(&scenario, &results));
     let ios = ios.into_iter().map(|ios| ios.map_err(anyhow::Error::from));
     let records = ios.chain(spans.map(Spans::finish)).collect();
-    show(&results, page.as_ref(), output, records, arguments.format, arguments.tables)
+    let shown = match arguments.format {
+        RunFormat::Table => Shown::Tables(arguments.tables),
+        RunFormat::Json => Shown::Json,
+        RunFormat::Fio => Shown::Fio(&scenario),
+    };
+    show(&results, page.as_ref(), output, records, shown)
 }
 
 /// Number of I/Os that spans.json covers, if it is requested.

@@ -5,10 +5,32 @@ use std::process::ExitCode;
 use byteway_measure::output::{Output, Unfinished, print};
 use byteway_measure::results::Results;
 use byteway_measure::summary::Summary;
+use byteway_scenario::Scenario;
 use byteway_study::report::Page;
 
 use super::flags::{OutputFormat, Tables};
 use crate::interrupt::EXIT_INTERRUPTED;
+
+/// What is printed of results.
+#[derive(Clone, Copy)]
+pub(super) enum Shown<'a> {
+    /// Tables.
+    Tables(Tables),
+    /// The content of summary.json.
+    Json,
+    /// fio's JSON, of the jobs of this scenario.
+    Fio(&'a Scenario),
+}
+
+impl Shown<'_> {
+    /// For commands without fio's form.
+    pub(super) fn of(format: OutputFormat, tables: Tables) -> Shown<'static> {
+        match format {
+            OutputFormat::Table => Shown::Tables(tables),
+            OutputFormat::Json => Shown::Json,
+        }
+    }
+}
 
 /// Writes and prints results. `page` becomes report.html; `records` are files written during the run. Results are printed even if they
 /// cannot be written.
@@ -17,8 +39,7 @@ pub(super) fn show(
     page: Option<&Page>,
     output: Option<Output>,
     records: Vec<anyhow::Result<Unfinished>>,
-    format: OutputFormat,
-    tables: Tables,
+    shown: Shown<'_>,
 ) -> anyhow::Result<ExitCode> {
     let summary = &results.summary;
     let written = output.map_or(Ok(()), |output| {
@@ -30,9 +51,10 @@ pub(super) fn show(
         let files = files.into_iter().map(|file| file.map_err(anyhow::Error::from)).chain(records);
         output.replace(files)
     });
-    let printed = print(match format {
-        OutputFormat::Table => tables.wrapped(&summary.tables(tables.width())),
-        OutputFormat::Json => summary.to_json(),
+    let printed = print(match shown {
+        Shown::Tables(tables) => tables.wrapped(&summary.tables(tables.width())),
+        Shown::Json => summary.to_json(),
+        Shown::Fio(scenario) => results.to_fio_json(scenario),
     });
     written?;
     printed?;

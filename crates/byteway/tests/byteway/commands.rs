@@ -32,7 +32,7 @@ const fn sample(path: &'static str, short: &'static str, long: &'static str, pri
     Sample { path, short, long, prints }
 }
 
-const SAMPLES: [Sample; 33] = [
+const SAMPLES: [Sample; 34] = [
     sample("run", "run s.toml", "run endless.toml", true),
     sample("compare", "compare s.toml --vary iodepth=1,2", "compare endless.toml --vary iodepth=1,2", true),
     sample("sweep", "sweep space.toml --no-cache", "sweep endless-space.toml --no-cache", true),
@@ -57,6 +57,12 @@ const SAMPLES: [Sample; 33] = [
     sample("profile list", "profile list", "profile list", true),
     sample("profile show", "profile show p4500", "profile show p4500", true),
     sample("fio", "fio job.fio", "fio job.fio", true),
+    sample(
+        "fit",
+        "fit point.csv --base p4500 --quiet",
+        "fit points.csv --base p4500 --structure --quiet",
+        true,
+    ),
     sample("serve", "serve d.toml --vfio-user other", "serve d.toml --vfio-user other", true),
     sample("media info", "media info pairs", "media info pairs", true),
     sample("media check", "media check pairs", "media check pairs", true),
@@ -185,6 +191,12 @@ impl Bench {
         );
         write_parquet(&folder.path().join("t.parquet"));
         write("job.fio", "[job]\nrw=randread\nnumber_ios=100\n");
+        let points = "rw,bs,iodepth,metric,value,unit\nrandread,4k,1,mean,90,us\n";
+        write("point.csv", points);
+        write(
+            "points.csv",
+            &format!("{points}randread,4k,64,iops,400,kIOPS\nwrite,128k,32,iops,9000,IOPS\n"),
+        );
         write("t.trace", "1000 0 8 8 1\n2000 0 64 8 0\n3000 0 8 16 1\n");
         let records = (0..400_000u64).map(|n| format!("{} 0 {} 8 {}\n", n * 1000, n * 8 % 100_000, n % 2));
         write("long.trace", &records.collect::<String>());

@@ -14,6 +14,7 @@ mod common;
 mod compare;
 mod documentation;
 mod drives;
+mod fit;
 mod imports;
 mod interrupted;
 mod jbof;

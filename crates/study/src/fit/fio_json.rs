@@ -1,0 +1,461 @@
+//! Measurements from fio's JSON output (`--output-format=json`, fio 3.x).
+//!
+//! What fio prints before and after the JSON is skipped: warnings, and the text of `normal,json`. A job is a
+//! point: its mean latency and percentiles if one I/O was outstanding or the rate was limited, else its I/Os per
+//! second. A job that is no point is left out with a note; a figure that is wrong is an error.
+
+use serde_json::Value;
+
+use super::measurement::{Figure, Load, Measurements, Point, State, kind_name};
+use byteway_console::error::{InputError, SourceLocation};
+use byteway_console::units::{excerpt, fio_bytes};
+use byteway_workload::{Kind, Rw};
+
+/// Jobs of a file, at most.
+const JOBS_MAX: usize = 1024;
+
+/// Outstanding I/Os of a point, at most: more take minutes to simulate.
+const OUTSTANDING_MAX: u64 = 65_536;
+
+/// Jobs whose names begin so set the drive up for others.
+pub(super) const PREPARES: &str = "prepare-";
+
+/// Engines that have one I/O outstanding whatever `iodepth` says.
+const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
+
+/// Reads measurements from the text of the file `name`.
+///
+/// # Errors
+/// There is no JSON of fio in it, or a figure is missing or impossible; with its place.
+pub fn read_fio(name: &str, text: &str) -> Result<Measurements, InputError> {
+    let file = File { name };
+    let root = file.parse(text)?;
+    let jobs = match root.get("jobs") {
+        Some(Value::Array(jobs)) if !jobs.is_empty() => jobs,
+        Some(Value::Array(_)) => {
+            return Err(file.wrong(
+                "jobs",
+                "there is no job",
+                "run fio with a job file of `byteway fit --jobs`",
+            ));
+        }
+        _ => {
+            return Err(file.wrong(
+                "jobs",
+                "the list of jobs is missing",
+                "run fio with --output-format=json",
+            ));
+        }
+    };
+    if jobs.len() > JOBS_MAX {
+        let what = format!("{} jobs are more than {JOBS_MAX}", jobs.len());
+        return Err(file.wrong("jobs", &what, "use `group_reporting`, or fewer jobs"));
+    }
+    let version = root.get("fio version").and_then(Value::as_str).unwrap_or_default();
+    let is_simulated = version.starts_with("byteway");
+    let mut out = Measurements::default();
+    if let Some(rest) = version.strip_prefix("fio-").filter(|rest| !rest.starts_with("3.")) {
+        out.notes.push(format!("fio {} wrote it: versions 3 are known here", excerpt(rest)));
+    }
+    let globals = root.get("global options");
+    let mut buffered = Vec::new();
+    let mut merged: Vec<(String, u64)> = Vec::new();
+    for (number, job) in jobs.iter().enumerate() {
+        let at = format!("jobs[{number}]");
+        let reader = Reader { file: &file, at, job, globals };
+        let name = reader.name()?;
+        if name.starts_with(PREPARES) {
+            continue;
+        }
+        let load = match reader.load(&name)? {
+            Ok(load) => load,
+            Err(why) => {
+                out.notes.push(format!("job `{}` is left out: {why}", excerpt(&name)));
+                continue;
+            }
+        };
+        if !is_simulated && reader.option("direct").is_none_or(|direct| direct == "0") {
+            buffered.push(name.clone());
+        }
+        let Some((figures, ios)) = reader.figures(&load)? else {
+            out.notes.push(format!("job `{}` is left out: it did no I/O", excerpt(&name)));
+            continue;
+        };
+        // Without `group_reporting` each worker has an entry of its own.
+        let is_grouped =
+            reader.option("group_reporting").is_some_and(|grouped| grouped != "0") || is_simulated;
+        let before =
+            out.points.last_mut().filter(|before| !is_grouped && load.numjobs > 1 && before.name == name);
+        if let (Some(before), Some((_, sum))) = (before, merged.last_mut()) {
+            add(before, &figures, *sum, ios);
+            *sum += ios;
+            continue;
+        }
+        merged.push((name.clone(), ios));
+        out.points.push(Point { name, load, figures, source: None });
+    }
+    if let [first, ..] = &buffered[..] {
+        out.notes.push(format!(
+            "{} ran without `direct=1`: the figures may be those of the page cache",
+            match buffered.len() {
+                1 => format!("job `{}`", excerpt(first)),
+                many => format!("{many} jobs, such as `{}`,", excerpt(first)),
+            }
+        ));
+    }
+    if out.points.is_empty() {
+        let why = out.notes.first().cloned().unwrap_or_else(|| "all of them prepare the drive".to_owned());
+        return Err(file.wrong(
+            "jobs",
+            &format!("no job is a point: {why}"),
+            "run the jobs of `byteway fit --jobs`",
+        ));
+    }
+    out.name_apart();
+    Ok(out)
+}
+
+/// Adds another worker's figures to a point: rates add up, times are averaged over I/Os.
+fn add(point: &mut Point, other: &[(Figure, f64)], ios: u64, more: u64) {
+    for ((figure, value), (_, other)) in point.figures.iter_mut().zip(other) {
+        *value = match figure.is_time() {
+            true => (*value * ios as f64 + other * more as f64) / (ios + more).max(1) as f64,
+            false => *value + other,
+        };
+    }
+}
+
+struct File<'a> {
+    name: &'a str,
+}
+
+impl File<'_> {
+    fn wrong(&self, at: &str, what: &str, cure: &str) -> InputError {
+        let place = SourceLocation { source: self.name.to_owned(), position: None, excerpt: None };
+        InputError::new(format!("`{at}`: {what}"), cure).at(place)
+    }
+
+    /// The first JSON object with jobs.
+    fn parse(&self, text: &str) -> Result<Value, InputError> {
+        let cure = "run fio with --output-format=json, and name its output";
+        let mut trouble = None;
+        let (mut at, mut line) = (0, 0);
+        let mut until = 0;
+        for whole in text.split_inclusive('\n') {
+            let begins = whole.trim_start().starts_with('{');
+            if begins && at >= until {
+                let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+                match values.next() {
+                    Some(Ok(value)) if value.get("jobs").is_some() => return Ok(value),
+                    Some(Ok(_)) => until = at + values.byte_offset(),
+                    Some(Err(error)) => {
+                        trouble.get_or_insert((line + error.line(), error));
+                    }
+                    None => {}
+                }
+            }
+            at += whole.len();
+            line += 1;
+        }
+        let place = |position| SourceLocation { source: self.name.to_owned(), position, excerpt: None };
+        Err(match trouble {
+            Some((line, error)) => {
+                let what = error.to_string();
+                let what = what.split(" at line ").next().unwrap_or_default();
+                let what = format!("the JSON is broken: {what}");
+                let cure = "run fio again: an interrupted run, or a full disk, leaves half a file";
+                InputError::new(what, cure).at(place(Some((line, error.column().max(1)))))
+            }
+            None => InputError::new("there is no JSON of fio in this file", cure).at(place(None)),
+        })
+    }
+}
+
+/// Figures, and the number of I/Os that they are of.
+type Counted = (Vec<(Figure, f64)>, u64);
+
+/// Reads one job.
+struct Reader<'a> {
+    file: &'a File<'a>,
+    at: String,
+    job: &'a Value,
+    globals: Option<&'a Value>,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, below: &str, what: &str, cure: &str) -> InputError {
+        self.file.wrong(&format!("{}.{below}", self.at), what, cure)
+    }
+
+    fn name(&self) -> Result<String, InputError> {
+        let name = self.job.get("jobname").and_then(Value::as_str);
+        let cure = "run fio with --output-format=json, and name its output unchanged";
+        let name = name.ok_or_else(|| self.wrong("jobname", "the name of the job is missing", cure))?;
+        match name.chars().count() <= 100 && !name.chars().any(char::is_control) && !name.is_empty() {
+            true => Ok(name.to_owned()),
+            false => Err(self.wrong("jobname", "this is no name", "use 1 to 100 printable characters")),
+        }
+    }
+
+    /// An option of the job, or of all jobs, as text.
+    fn option(&self, key: &str) -> Option<String> {
+        let of = |options: &Value| match options.get(key)? {
+            Value::String(text) => Some(text.trim().to_owned()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Bool(flag) => Some(u8::from(*flag).to_string()),
+            _ => None,
+        };
+        self.job.get("job options").and_then(of).or_else(|| self.globals.and_then(of))
+    }
+
+    fn count(&self, key: &str, default: u32) -> Result<u32, InputError> {
+        let Some(text) = self.option(key) else { return Ok(default) };
+        match text.parse::<u32>() {
+            Ok(count) if count > 0 => Ok(count),
+            _ => {
+                let what = format!("`{}` is not a number from 1", excerpt(&text));
+                Err(self.wrong(&format!("job options.{key}"), &what, "name fio's output unchanged"))
+            }
+        }
+    }
+
+    /// The load, or why the job is no point.
+    fn load(&self, name: &str) -> Result<Result<Load, String>, InputError> {
+        let cure = "name fio's output unchanged";
+        let Some(rw) = self.option("rw").or_else(|| self.option("readwrite")) else {
+            return Ok(Err("its `rw` is not among the options".to_owned()));
+        };
+        let known = serde_json::from_value::<Rw>(Value::String(match rw.as_str() {
+            "randreadwrite" => "randrw".to_owned(),
+            other => other.to_owned(),
+        }));
+        let Ok(rw) = known else { return Ok(Err(format!("`rw={}` is not modelled", excerpt(&rw)))) };
+        if rw.kinds().contains(&Kind::Trim) {
+            return Ok(Err("the time of a trim is not fitted".to_owned()));
+        }
+        if let Some(key) =
+            ["bsrange", "bssplit", "rate_process", "thinktime"].iter().find(|key| self.option(key).is_some())
+        {
+            return Ok(Err(format!("`{key}` makes it more than one load")));
+        }
+        let bs = self.option("bs").or_else(|| self.option("blocksize")).unwrap_or_else(|| "4k".to_owned());
+        let mut sizes =
+            bs.split(',').filter(|text| !text.trim().is_empty()).map(|text| fio_bytes(text.trim()));
+        let first = sizes.next().and_then(Result::ok).map(|bytes| bytes.0);
+        let Some(bytes) = first.filter(|bytes| *bytes > 0) else {
+            let what = format!("`{}` is not a size", excerpt(&bs));
+            return Err(self.wrong("job options.bs", &what, cure));
+        };
+        if !sizes.all(|size| size.is_ok_and(|size| size.0 == bytes)) {
+            return Ok(Err("its I/Os have several sizes".to_owned()));
+        }
+        if !bytes.is_multiple_of(512) || bytes > 16 << 20 {
+            return Ok(Err(format!("I/Os of {bytes} B are not multiples of 512 B up to 16 MiB")));
+        }
+        let mut iodepth = self.count("iodepth", 1)?;
+        let numjobs = self.count("numjobs", 1)?;
+        if self.option("ioengine").is_some_and(|engine| SYNCHRONOUS.contains(&engine.as_str())) {
+            iodepth = 1;
+        }
+        if u64::from(iodepth) * u64::from(numjobs) > OUTSTANDING_MAX {
+            let most = format!("more than {OUTSTANDING_MAX} outstanding I/Os");
+            return Ok(Err(most));
+        }
+        let mix = match (self.option("rwmixread"), self.option("rwmixwrite")) {
+            (Some(text), _) => text.parse::<u8>().ok(),
+            (None, Some(text)) => text.parse::<u8>().ok().and_then(|share| 100u8.checked_sub(share)),
+            (None, None) => Some(50),
+        };
+        let Some(rwmixread) = mix.filter(|share| *share <= 100) else {
+            return Err(self.wrong("job options.rwmixread", "this is no share from 0 to 100", cure));
+        };
+        let rate = match (self.option("rate"), self.option("rate_iops")) {
+            (None, None) => None,
+            (rate, ios) => {
+                let per_io = if rate.is_some() { 1 } else { bytes };
+                let text = rate.or(ios).unwrap_or_default();
+                let each = fio_bytes(text.trim()).ok().map(|rate| rate.0);
+                let all = each.and_then(|each| each.checked_mul(per_io)?.checked_mul(u64::from(numjobs)));
+                match all.filter(|rate| *rate > 0) {
+                    Some(rate) => Some(rate),
+                    None => return Ok(Err(format!("its rate `{}` is not a single one", excerpt(&text)))),
+                }
+            }
+        };
+        let state = State::of_name(name);
+        Ok(Ok(Load { rw, bs: bytes, iodepth, numjobs, rwmixread, rate, state }))
+    }
+
+    /// The figures of a load, and its number of I/Os; `None` without I/O.
+    fn figures(&self, load: &Load) -> Result<Option<Counted>, InputError> {
+        if let Some(code) = self.job.get("error").and_then(Value::as_i64).filter(|code| *code != 0) {
+            let what = format!("fio ended this job with error {code}");
+            return Err(self.wrong("error", &what, "run it again, or remove it from the jobs"));
+        }
+        let mut figures = Vec::new();
+        let mut all = 0;
+        for kind in load.rw.kinds() {
+            let at = kind_name(*kind);
+            let Some(side) = self.job.get(at) else {
+                let what = format!("a job with `{}` has no such figures", load.words());
+                return Err(self.wrong(at, &what, "run fio 3.x with --output-format=json"));
+            };
+            let ios = side.get("total_ios").and_then(Value::as_u64).unwrap_or(0);
+            if ios == 0 {
+                continue;
+            }
+            all += ios;
+            if load.outstanding() > 1 && load.rate.is_none() {
+                figures.push((Figure::Iops(*kind), self.number(side, at, &["iops"])?));
+                continue;
+            }
+            let mean = self.number(side, at, &["lat_ns", "mean"])?;
+            figures.push((Figure::Mean(*kind), mean));
+            // Of whole latencies if `lat_percentiles=1`; else of what follows the submission.
+            let whole = side.get("lat_ns").and_then(|lat| lat.get("percentile"));
+            let later = side.get("clat_ns").and_then(|lat| lat.get("percentile"));
+            let (list, more, key) = match (whole, later) {
+                (Some(list), _) => (list, 0.0, "lat_ns"),
+                (None, Some(list)) => {
+                    (list, self.number(side, at, &["slat_ns", "mean"]).unwrap_or(0.0), "clat_ns")
+                }
+                (None, None) => continue,
+            };
+            let Some(list) = list.as_object().filter(|_| load.outstanding() == 1) else { continue };
+            for share in list.keys() {
+                let number: Option<f64> = share.parse().ok().filter(|share| (0.0..=100.0).contains(share));
+                let Some(number) = number else {
+                    let what = format!("`{}` is not a percentile", excerpt(share));
+                    return Err(self.wrong(
+                        &format!("{at}.{key}.percentile"),
+                        &what,
+                        "name fio's output unchanged",
+                    ));
+                };
+                let value = self.number(side, at, &[key, "percentile", share])?;
+                figures.push((Figure::Percentile(*kind, number), value + more));
+            }
+        }
+        Ok((all > 0).then_some((figures, all)))
+    }
+
+    /// A figure that must be above 0.
+    fn number(&self, side: &Value, at: &str, path: &[&str]) -> Result<f64, InputError> {
+        let found = path.iter().try_fold(side, |value, key| value.get(key));
+        let below = || format!("{at}.{}", path.join("."));
+        let Some(found) = found else {
+            let cure = "run fio 3.x with --output-format=json, without disabling its latencies";
+            return Err(self.wrong(&below(), "the figure is missing", cure));
+        };
+        match found.as_f64() {
+            Some(number) if number.is_finite() && number > 0.0 && number < 1e15 => Ok(number),
+            _ => {
+                let what = format!("`{}` is no figure above 0", excerpt(&found.to_string()));
+                Err(self.wrong(&below(), &what, "run the job again, longer, or remove it from the file"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What fio 3.33 wrote about four jobs on a file; statistics of the process and of bandwidth samples are left out.
+    const REAL: &str = include_str!("fio-3.33.json");
+
+    // fio prints warnings before the JSON, and what a terminal adds after it: a reader that wants JSON alone refuses real files.
+    #[test]
+    fn what_fio_writes_is_read() {
+        let found = read_fio("results.json", REAL).unwrap();
+        let names: Vec<&str> = found.points.iter().map(|point| point.name.as_str()).collect();
+        assert_eq!(names, ["unwritten-randread-4k-qd1", "randread-4k-qd8", "write-paced", "mix"]);
+        let [alone, deep, paced, mix] = &found.points[..] else { panic!("four points") };
+        assert_eq!(alone.load.state, State::Unwritten);
+        assert_eq!(alone.figures[0], (Figure::Mean(Kind::Read), 69_093.093_575));
+        // 24,192 ns after a submission of 12,948 ns.
+        let median = (Figure::Percentile(Kind::Read, 50.0), 24_192.0 + 12_948.338_671);
+        assert!(alone.figures.contains(&median), "{:?}", alone.figures);
+        assert_eq!((deep.load.outstanding(), deep.figures.len()), (16, 1));
+        assert_eq!(deep.figures[0], (Figure::Iops(Kind::Read), 38_319.721_116));
+        assert_eq!((paced.load.rate, paced.figures[0].0), (Some(2 << 20), Figure::Mean(Kind::Write)));
+        assert_eq!((mix.load.rwmixread, mix.figures.len()), (70, 2));
+        let around = format!("fio: a warning\n{{ not this\n{REAL}\nand more\n");
+        assert_eq!(read_fio("results.json", &around).unwrap(), found);
+    }
+
+    // Whatever is wrong has to be said with its place and a cure, not by a panic or a fit to nonsense.
+    #[test]
+    fn hostile_files_are_refused_with_place_and_cure() {
+        let job = |options: &str, read: &str| {
+            format!(
+                "{{\"fio version\":\"fio-3.33\",\"jobs\":[{{\"jobname\":\"a\",\"job options\":{{\"direct\":\"1\",{options}}},\"read\":{{{read}}}}}]}}"
+            )
+        };
+        let rand = "\"rw\":\"randread\"";
+        let good = "\"total_ios\":5,\"iops\":7.5,\"lat_ns\":{\"mean\":9.5}";
+        assert_eq!(read_fio("f", &job(rand, good)).unwrap().points.len(), 1);
+        let deep = "{\"a\":".repeat(100_000);
+        let long = format!("{{\"jobs\":[{}]}}", vec!["{}"; JOBS_MAX + 1].join(","));
+        for (text, said) in [
+            (String::new(), "no JSON of fio"),
+            ("\u{0}\u{1}garbage".to_owned(), "no JSON of fio"),
+            ("[1, 2]".to_owned(), "no JSON of fio"),
+            ("{\"a\": 1}".to_owned(), "no JSON of fio"),
+            (REAL[..REAL.len() / 2].to_owned(), "the JSON is broken"),
+            (deep, "the JSON is broken"),
+            ("{\"jobs\": 3}".to_owned(), "`jobs`: the list of jobs is missing"),
+            ("{\"jobs\": []}".to_owned(), "`jobs`: there is no job"),
+            (long, "more than 1024"),
+            ("{\"jobs\": [3]}".to_owned(), "`jobs[0].jobname`"),
+            ("{\"jobs\": [{\"jobname\":\"\\u0007\"}]}".to_owned(), "this is no name"),
+            ("{\"jobs\": [{\"jobname\":\"a\"}]}".to_owned(), "its `rw` is not among"),
+            (job("\"rw\":\"wiggle\"", good), "`rw=wiggle` is not modelled"),
+            (
+                job("\"rw\":\"randread\",\"bs\":\"-4k\"", good),
+                "`jobs[0].job options.bs`: `-4k` is not a size",
+            ),
+            (job("\"rw\":\"randread\",\"bs\":\"99999999999t\"", good), "is not a size"),
+            (job("\"rw\":\"randread\",\"bs\":\"513\"", good), "not multiples of 512 B"),
+            (job("\"rw\":\"randread\",\"iodepth\":\"0\"", good), "not a number from 1"),
+            (job("\"rw\":\"randread\",\"iodepth\":\"4294967295\"", good), "more than 65536 outstanding"),
+            (job("\"rw\":\"randrw\",\"rwmixread\":\"101\"", good), "no share from 0 to 100"),
+            (job("\"rw\":\"randwrite\"", good), "`jobs[0].write`"),
+            (job(rand, ""), "it did no I/O"),
+            (job(rand, "\"total_ios\":5,\"lat_ns\":{}"), "`jobs[0].read.lat_ns.mean`: the figure is missing"),
+            (job(rand, "\"total_ios\":5,\"lat_ns\":{\"mean\":-1}"), "no figure above 0"),
+            (job(rand, "\"total_ios\":5,\"lat_ns\":{\"mean\":1e300}"), "no figure above 0"),
+            (job(rand, "\"total_ios\":5,\"lat_ns\":{\"mean\":\"x\"}"), "no figure above 0"),
+            (
+                job(rand, "\"total_ios\":5,\"lat_ns\":{\"mean\":5,\"percentile\":{\"nan\":5}}"),
+                "not a percentile",
+            ),
+            (
+                "{\"jobs\":[{\"jobname\":\"a\",\"error\":5,\"job options\":{\"rw\":\"read\"}}]}".to_owned(),
+                "with error 5",
+            ),
+        ] {
+            let shown = &text[..text.len().min(120)];
+            let error = read_fio("f.json", &text).map(|found| format!("{found:?}")).unwrap_err();
+            let message = error.to_string();
+            assert!(message.contains(said), "{shown}: {message}");
+            assert!(message.starts_with("f.json") && message.contains("cure: "), "{shown}: {message}");
+        }
+    }
+
+    // Without `group_reporting` a worker's rate would be taken for that of all.
+    #[test]
+    fn workers_of_a_job_are_added_up() {
+        let worker = |iops: f64| {
+            format!(
+                "{{\"jobname\":\"a\",\"job options\":{{\"rw\":\"randread\",\"numjobs\":\"2\",\"iodepth\":\"4\",\"direct\":\"1\"}},\
+                 \"read\":{{\"total_ios\":10,\"iops\":{iops}}}}}"
+            )
+        };
+        let text = format!("{{\"jobs\":[{},{}]}}", worker(100.0), worker(200.0));
+        let found = read_fio("f", &text).unwrap();
+        assert_eq!(found.points.len(), 1);
+        assert_eq!(found.points[0].figures, [(Figure::Iops(Kind::Read), 300.0)]);
+        assert_eq!(found.notes, Vec::<String>::new());
+    }
+}
