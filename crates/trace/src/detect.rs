@@ -145,6 +145,12 @@ mod tests {
             ("128166372003061629,hm,1,R,383496192,32768,413\n", Format::Msr),
             ("version,time,op,size,lbn\n1,5633898,2a,512,42932745\n", Format::CloudPhysics),
             ("1,5633898,28,512,42932745\n", Format::CloudPhysics),
+            ("0.000004001 supervise 1950 xvda1 W 13092560 4096 0.74\n", Format::Biosnoop),
+            (
+                "TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  QUE(ms) LAT(ms)\n\
+                 1.000021    Web Content    71      nvme0n1   R 4096       512      -1.000   0.084\n",
+                Format::Biosnoop,
+            ),
             ("time_us,op,offset,bytes\n1,R,0,512\n", Format::Columns),
             ("fio version 2 iolog\n/dev/sda add\n", Format::Iolog2),
             ("fio version 3 iolog\n0 /dev/sda add\n", Format::Iolog3),

@@ -40,7 +40,7 @@ pub(super) fn open(path: &Path) -> Result<Input, InputError> {
     let shown = path.display();
     let opened = open_regular(path).map_err(|error| {
         let what = format!("cannot read the trace `{shown}`: {error}");
-        InputError::new(what, "check the path (relative to the scenario file) and its permissions")
+        InputError::new(what, "check the path (in a scenario: relative to its file) and its permissions")
     })?;
     let Some((file, length)) = opened else {
         let what = format!("the trace `{shown}` is not a regular file");

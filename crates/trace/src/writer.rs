@@ -97,8 +97,9 @@ impl<W: Write> Writer<W> {
         let others = "choose another format with --to";
         if record.kind == Kind::Trim && !spec.trims {
             if !self.lossy {
-                let cure =
-                    format!("{others} (blkparse, iolog2, iolog3 have them), or leave them out with --lossy");
+                let cure = format!(
+                    "{others} (blkparse, iolog2, iolog3, biosnoop have them), or leave them out with --lossy"
+                );
                 return Err(self.unfit("it is a trim, and there are none", &cure));
             }
             self.losses.trims += 1;

@@ -674,7 +674,9 @@ fn no_percentile_in_real_time_is_below_what_an_io_takes() {
     let bench = Bench::serving_with("--set serve.timing=model");
     let ran = bench.run("bench --vfio-user drive --count 200 --size 1m --quiet");
     let tables = String::from_utf8_lossy(&ran.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(tables.contains("its model: ") && tables.contains(" modeled waits ended more than"), "{tables}");
+    // On a busy machine the server says instead by how much it fell behind.
+    let says = ["its model: ", "FELL BEHIND its model by"].iter().any(|note| tables.contains(note));
+    assert!(says && tables.contains(" modeled waits ended more than"), "{tables}");
 }
 
 // Hours without output, or a pass that does not report its coverage, would not be a useful test.

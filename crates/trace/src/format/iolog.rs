@@ -14,9 +14,10 @@
 //! For version 2, `iolog.c` compares a `wait` with milliseconds since the start; this parser follows the
 //! manual.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
-use super::field::{FieldError, number, present, put, shown, words};
+use super::field::{FieldError, number, present, put, words};
+use super::names::{Names, put_name};
 use super::spec::{Line, Spec};
 use crate::record::{Kind, Record};
 
@@ -38,15 +39,10 @@ pub(super) const SPEC_3: Spec = Spec {
     ..SPEC_2
 };
 
-/// Files in a log, at most.
-const FILES_MAX: usize = 1 << 16;
-
 /// State of the parser between lines.
 #[derive(Default)]
 pub(super) struct Log {
-    files: FxHashMap<Box<[u8]>, u32>,
-    taken: FxHashSet<u32>,
-    next: u32,
+    files: Names,
     waited_us: u64,
 }
 
@@ -88,7 +84,7 @@ impl Log {
                 return Ok(None);
             }
             b"add" | b"open" | b"close" => {
-                self.number(file)?;
+                self.files.number(file, "file")?;
                 return Ok(None);
             }
             b"sync" | b"datasync" | b"sync_file_range" | b"wait" | b"unlink" => return Ok(None),
@@ -97,30 +93,7 @@ impl Log {
         let offset_bytes = number(fields.next(), "offset")?;
         let bytes = number(fields.next(), "length")?;
         super::field::nothing(fields, if expected == 3 { "five" } else { "four" })?;
-        Ok(Some(Line { ticks, device: self.number(file)?, offset_bytes, bytes, kind }))
-    }
-
-    fn number(&mut self, file: &[u8]) -> Result<u32, FieldError> {
-        if let Some(known) = self.files.get(file) {
-            return Ok(*known);
-        }
-        if self.files.len() >= FILES_MAX {
-            return Err(FieldError::new(format!("`{}` exceeds the limit of {FILES_MAX} files", shown(file))));
-        }
-        let own = file.strip_prefix(b"device-").filter(|digits| !digits.starts_with(b"0") || *digits == b"0");
-        let own = own.and_then(|digits| super::field::number32(Some(digits), "").ok());
-        let device = match own {
-            Some(device) if !self.taken.contains(&device) => device,
-            _ => {
-                while self.taken.contains(&self.next) {
-                    self.next += 1;
-                }
-                self.next
-            }
-        };
-        self.taken.insert(device);
-        self.files.insert(file.into(), device);
-        Ok(device)
+        Ok(Some(Line { ticks, device: self.files.number(file, "file")?, offset_bytes, bytes, kind }))
     }
 }
 
@@ -139,23 +112,22 @@ impl Pen {
             if timed {
                 put(out, ticks, b" ");
             }
-            out.extend_from_slice(b"device-");
         };
-        let device = u64::from(record.device);
+        let device = record.device;
         if self.added.insert(record.device) {
             for action in [&b" add\n"[..], b" open\n"] {
                 begin(out);
-                put(out, device, action);
+                put_name(out, device, action);
             }
         }
         if !timed && ticks > self.last_us {
             begin(out);
-            put(out, device, b" wait ");
+            put_name(out, device, b" wait ");
             put(out, ticks - self.last_us, b" 0\n");
             self.last_us = ticks;
         }
         begin(out);
-        put(
+        put_name(
             out,
             device,
             match record.kind {

@@ -15,13 +15,16 @@
 //! | `vscsi` | vscsi, versions 1 and 2 (binary) |
 //! | `spc` | SPC-1, UMass |
 //! | `cloud_physics` | CloudPhysics' CSV |
+//! | `biosnoop` | biosnoop's text |
 //! | `columns` | columns named by the user or by the header line |
 //! | `spec` | the common part: a parsed line, a format's specification |
 //! | `field` | numbers and words in a line |
+//! | `names` | numbers for devices that are named by words |
 //!
 //! A format handles single lines; the neighbouring modules handle files, archives, order and detection.
 
 mod alibaba;
+mod biosnoop;
 mod blkparse;
 mod cloud_physics;
 mod columns;
@@ -31,6 +34,7 @@ mod fiu;
 mod iolog;
 mod mqsim;
 mod msr;
+mod names;
 mod oracle_general;
 mod spc;
 mod spec;
@@ -45,6 +49,7 @@ use serde::{Deserialize, Serialize};
 use crate::options::ReadOptions;
 use crate::record::{Kind, Record};
 use field::{FieldError, number, scaled};
+use names::Names;
 use spec::device_of;
 
 pub use columns::Columns;
@@ -93,6 +98,8 @@ pub enum Format {
     Spc,
     /// CloudPhysics CSV: `version,time_s,scsi_opcode,bytes,lbn512`.
     CloudPhysics,
+    /// biosnoop's text: `time_s process pid disk R|W sector bytes latency_ms`.
+    Biosnoop,
     /// Columns named by the `columns` option, or by the header line of the file.
     Columns,
 }
@@ -102,7 +109,7 @@ const OFFSET_END: u64 = 1 << 63;
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 16] = [
+    pub const ALL: [Format; 17] = [
         Format::Mqsim,
         Format::Disksim,
         Format::Msr,
@@ -118,6 +125,7 @@ impl Format {
         Format::Vscsi2,
         Format::Spc,
         Format::CloudPhysics,
+        Format::Biosnoop,
         Format::Columns,
     ];
 
@@ -138,6 +146,7 @@ impl Format {
             Format::Vscsi2 => &vscsi::SPEC_2,
             Format::Spc => &spc::SPEC,
             Format::CloudPhysics => &cloud_physics::SPEC,
+            Format::Biosnoop => &biosnoop::SPEC,
             Format::Columns => &columns::SPEC,
         }
     }
@@ -206,6 +215,7 @@ pub(super) struct Parser {
     /// Unit of offsets and lengths, if it differs from the format's.
     unit: Option<Unit>,
     log: iolog::Log,
+    disks: Names,
     table: columns::Table,
 }
 
@@ -218,6 +228,7 @@ impl Parser {
             turned: format != Format::Columns && reads_are.is_some() && reads_are != format.spec().reads_are,
             unit: options.unit.filter(|unit| format.spec().unit() != Some(*unit)),
             log: iolog::Log::default(),
+            disks: Names::default(),
             table: columns::Table::new(options.columns.clone(), reads_are),
         }
     }
@@ -241,6 +252,7 @@ impl Parser {
             Format::Vscsi2 => vscsi::parse(line, 2)?,
             Format::Spc => spc::parse(line)?,
             Format::CloudPhysics => cloud_physics::parse(line)?,
+            Format::Biosnoop => biosnoop::parse(line, &mut self.disks)?,
             Format::Columns => self.table.parse(line)?,
         };
         let Some(mut line) = parsed else { return Ok(None) };
@@ -303,6 +315,7 @@ impl Pen {
             Format::Vscsi2 => vscsi::write(out, record, ticks, self.sequence, 2),
             Format::Spc => spc::write(out, record, ticks),
             Format::CloudPhysics => cloud_physics::write(out, record, ticks),
+            Format::Biosnoop => biosnoop::write(out, record, ticks),
             Format::Columns => columns::write(out, record, ticks),
         }
     }

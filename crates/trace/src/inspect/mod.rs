@@ -314,7 +314,7 @@ impl Inspector {
         if tally.bad_lines > 0 {
             let first = tally.first_bad.as_deref().unwrap_or_default();
             notes.push(format!(
-                "{} lines that are no records were skipped; the first: {first}",
+                "lines that are not records, skipped: {}; the first: {first}",
                 tally.bad_lines
             ));
         }

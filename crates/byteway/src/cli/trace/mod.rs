@@ -15,9 +15,10 @@ Examples:
   byteway trace convert q.txt.gz - --to iolog3          convert to fio's log, on the standard output
   blkparse -i sda | byteway trace inspect -             read from the standard input
 
-Formats, detected from the content or named with --from: mqsim disksim msr alibaba tencent systor fiu blkparse
-iolog2 iolog3 oraclegeneral vscsi1 vscsi2 spc cloudphysics; plain, or compressed by gzip, xz or zstd. For any other text
-name the columns: --columns time_us,op,offset,bytes. The names and their units:
+Formats, detected from the content or named with --from: mqsim disksim msr alibaba tencent systor
+fiu blkparse iolog2 iolog3 oraclegeneral vscsi1 vscsi2 spc cloudphysics biosnoop; plain, or
+compressed by gzip, xz or zstd. For any other text name the columns: --columns
+time_us,op,offset,bytes. The names and their units:
   time_s time_ms time_us time_100ns time_ns       decimals are kept to the nanosecond
   op                                              read, write, trim or their first letters; 0 and 1 with --reads-are
   offset offset_kib lba (= lba512, sector) lba4k  first byte, KiB, block of 512 B, block of 4 KiB
