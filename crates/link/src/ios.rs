@@ -44,8 +44,8 @@ impl Verb {
         }
     }
 
-    /// The verb of an I/O command. Opcodes 00h to 02h mean the same in the NVM and Key Value command sets, and 00h in
-    /// all (NVMe Base 2.1, figure 556).
+    /// The verb of an I/O command. In the NVM and Key Value command sets 00h is Flush, 01h Write or Store, and 02h Read or
+    /// Retrieve; other sets have more verbs, which are not told apart.
     pub fn of_opcode(opcode: u8) -> Verb {
         match opcode {
             0x00 => Verb::Flush,

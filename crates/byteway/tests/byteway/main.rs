@@ -48,4 +48,5 @@ mod trace_inspect;
 mod traces;
 mod transfer;
 mod upkeep;
+mod watched;
 mod write_amplification;
