@@ -40,11 +40,11 @@
     { title: "Link", axis: "bytes per second", unit: "B/s", ticks: "~s",
       caption: "Bytes on the wire by purpose, both directions, with headers and framing.",
       lines: each(purposes, (s, index) => s.link_bytes[index] || null) },
-    { title: "Queue depth", axis: "commands", unit: "", ticks: "~s",
+    { title: "Queue depth", axis: "commands", unit: "", ticks: "~g",
       caption: "Commands in flight: the mean over the second, and how many there were at its end.",
       lines: [line("mean", (s) => s.depth, 0), line("at the moment", (s) => s.outstanding, 6)] },
-    { title: "Write amplification", axis: "bytes programmed for each byte written", unit: "", ticks: "~g",
-      caption: "Over the last second, and since the start.",
+    { title: "Write amplification", axis: "factor", unit: "", ticks: "~g",
+      caption: "Bytes programmed for each byte written: over the last second, and since the start.",
       lines: [line("last second", (s) => s.write_amplification, 1), line("since the start", (s) => s.write_amplification_total || null, 0)] },
   ];
 
@@ -55,6 +55,7 @@
   let chosen = null;
   let drawn = false;
   let wanted = false;
+  let revision = 0; // arrays are changed in place, which Plotly would not notice
 
   const figures = charts.map((chart, index) => {
     const figure = element("figure", { class: "figure" });
@@ -64,14 +65,30 @@
     return place;
   });
 
-  const layout_of = (chart, place) => {
+  // Whole decades, with ticks that never overlap: 1 of each, or more if there are few.
+  const log_axis = (lines) => {
+    const [low, high] = lines.flat().reduce(([low, high], value) => (value > 0 ? [Math.min(low, value), Math.max(high, value)] : [low, high]), [Infinity, 0]);
+    const [from, to] = high > 0 ? [Math.floor(Math.log10(low)), Math.floor(Math.log10(high)) + 1] : [-6, -3];
+    const digits = to - from > 3 ? [1] : to - from > 1 ? [1, 3] : [1, 2, 5];
+    const values = [];
+    for (let decade = from; decade <= to; decade++) digits.forEach((digit) => values.push([digit, decade]));
+    const units = ["ns", "us", "ms", "s"];
+    const text = ([digit, decade]) => {
+      const unit = Math.min(Math.max(Math.floor(decade / 3) + 3, 0), 3);
+      return Number((digit * 10 ** (decade - 3 * (unit - 3))).toPrecision(1)) + " " + units[unit];
+    };
+    return { type: "log", range: [from, to], tickmode: "array", ticksuffix: "",
+             tickvals: values.map(([digit, decade]) => digit * 10 ** decade), ticktext: values.map(text) };
+  };
+
+  const layout_of = (chart, place, lines) => {
     const axis = { showline: false, ticks: "outside", ticklen: 4, automargin: true };
     const layout = {
-      autosize: true, uirevision: "kept", margin: { t: 8, r: 16, b: 44, l: 64 }, hovermode: "x unified",
+      autosize: true, uirevision: "kept", datarevision: ++revision, margin: { t: 8, r: 16, b: 44, l: 64 }, hovermode: "x unified",
       legend: { orientation: "h", y: -0.22, x: 0 }, showlegend: true,
       xaxis: { ...axis, showline: true, title: { text: "time since hosts can attach (s)", standoff: 10 } },
       yaxis: { ...axis, title: { text: chart.axis, standoff: 10 }, tickformat: chart.ticks, ticksuffix: chart.unit,
-               type: chart.log ? "log" : "linear", rangemode: chart.log ? "normal" : "tozero" },
+               rangemode: "tozero", ...(chart.log ? log_axis(lines) : {}) },
     };
     if (touch.matches) layout.dragmode = false; // a finger that scrolls is not to zoom
     return lay(layout, dress(theme(), size_for(place)));
@@ -85,14 +102,14 @@
       return [{
         type: "scatter", mode: "lines", name: one.name, x: kept ? kept.times : [], y: values, connectgaps: false,
         line: { color: one.color, dash: one.dash, width: 2 },
-        hovertemplate: "%{y:.4~s}" + chart.unit + "<extra>%{fullData.name}</extra>",
+        hovertemplate: "%{y:" + (chart.ticks === "~g" ? ".3~g" : ".4~s") + "}" + chart.unit + "<extra>%{fullData.name}</extra>",
       }];
     });
 
   const draw = () => {
     wanted = false;
     const kept = history.get(chosen);
-    charts.forEach((chart, index) => Plotly.react(figures[index], traces_of(chart, kept, index), layout_of(chart, figures[index]), config));
+    charts.forEach((chart, index) => Plotly.react(figures[index], traces_of(chart, kept, index), layout_of(chart, figures[index], kept ? kept.values[index] : []), config));
     if (!drawn) document.documentElement.setAttribute("data-drawn", charts.length);
     drawn = true;
   };
