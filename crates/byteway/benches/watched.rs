@@ -101,7 +101,9 @@ fn measure(way: Way, rw: &str, seconds: u64) -> f64 {
         .output()
         .unwrap();
     ended.store(true, Ordering::Relaxed);
-    scraper.map(|scraper| scraper.join().unwrap());
+    if let Some(scraper) = scraper {
+        scraper.join().unwrap();
+    }
     let result: serde_json::Value = serde_json::from_slice(&bench.stdout).unwrap();
     result["iops"].as_f64().unwrap()
 }

@@ -130,7 +130,7 @@ const fn bucket(ns: u64) -> usize {
 pub fn bucket_ns(index: usize) -> u64 {
     let Some(above) = (index as u64).checked_sub(1) else { return 0 };
     let octave = above / SUB + u64::from(NS_MIN_BITS);
-    (1 << octave) + (above % SUB << (octave - u64::from(SUB_BITS)))
+    (1 << octave) + ((above % SUB) << (octave - u64::from(SUB_BITS)))
 }
 
 /// Counts of times in log-linear buckets, four an octave.

@@ -7,6 +7,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
+/// What Plotly keeps of the sizes of texts that it has drawn, of 10,000 at most, and the browser of its script.
+const CACHE_BYTES: u64 = 4 << 20;
+
 const WIDE: View = View { width: 1280, print: false, dark: false };
 
 /// All cells of the page's tables, by table.
@@ -94,6 +97,8 @@ fn an_hour_of_updates_does_not_grow_it() {
     let service = watched(&["--set", "serve.timing=none"]);
     let mut page = browser.open_at(&format!("http://{}/", address(&service)), WIDE);
     // The server's own updates would come in between.
+    // All updates are drawn on demand, which takes minutes.
+    let every = std::env::var("BYTEWAY_DRAW_EVERY").unwrap_or_else(|_| "40".to_owned());
     let play = |from: u32, to: u32| {
         format!(
             "(async () => {{
@@ -108,7 +113,7 @@ fn an_hour_of_updates_does_not_grow_it() {
                     stage_median: Array(9).fill(1000 + wave), stage_p99: Array(9).fill(9000 + wave),
                     link_bytes: Array(14).fill(wave), depth: 8, outstanding: second % 32, write_amplification: 1.5,
                     write_amplification_total: 1.2 }} }}] }}, false);
-                if (second % 40 === 0) await frame();
+                if (second % {every} === 0) await frame();
               }}
               await frame();
               return [byteway.kept(), document.getElementsByTagName('*').length];
@@ -116,18 +121,18 @@ fn an_hour_of_updates_does_not_grow_it() {
         )
     };
     page.evaluate("byteway.stop()");
-    // The first two measures are of a page whose ten minutes are full, and whose script the browser has translated.
+    // The first measure is of a page whose ten minutes are full, and whose script the browser has translated.
     let mut measures = Vec::new();
-    for (from, to) in [(0, 700), (700, 2500), (2500, 6100)] {
+    for (from, to) in [(0, 700), (700, 4300)] {
         let found = page.evaluate(&play(from, to));
         measures.push((found[0].as_u64().unwrap(), found[1].as_u64().unwrap(), page.heap_bytes()));
     }
-    eprintln!("after 700, 2,500 and 6,100 updates: points, elements and bytes of the script: {measures:?}");
-    let [full, before, after] = measures[..] else { unreachable!() };
+    eprintln!("after 700 and 4,300 updates: points, elements and bytes of the script: {measures:?}");
+    let [before, after] = measures[..] else { unreachable!() };
     let lines = 2 + 2 + 4 + 9 + 9 + 14 + 2 + 2;
-    assert_eq!((full.0, after.0), (600 * (1 + lines), full.0), "points are kept for ten minutes");
-    assert!(after.1 <= full.1 + full.1 / 20, "elements: {measures:?}");
-    assert!(after.2 <= before.2 + before.2 / 10, "bytes of the script: {measures:?}");
+    assert_eq!((before.0, after.0), (600 * (1 + lines), before.0), "points are kept for ten minutes");
+    assert!(after.1 <= before.1 + before.1 / 20, "elements: {measures:?}");
+    assert!(after.2 <= before.2 + CACHE_BYTES, "bytes of the script: {measures:?}");
     let text = page.evaluate("document.getElementById('tables').textContent");
     assert!(text.as_str().unwrap().contains("<img src=x onerror=alert(1)>"), "names are text: {text}");
     assert_eq!(page.evaluate("document.querySelectorAll('#tables img, #drive b').length"), 0);
