@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as Waker, Poll};
+use tokio::sync::Notify;
 
 /// What answers are made of.
 pub(crate) struct Context {
@@ -28,6 +29,8 @@ pub(crate) struct Context {
     pub updates: Updates,
     /// Number of open pages.
     pub pages: Rc<Cell<usize>>,
+    /// Notified when a page is opened.
+    pub opened: Notify,
 }
 
 /// The updates of an open page, which counts until they end.
@@ -97,6 +100,7 @@ pub(crate) async fn answer<B>(context: &Context, request: &Request<B>) -> Answer
         "/api/events" => {
             let updates = EventStream::new(context.updates.clone());
             let page = OpenPage { updates, _counted: Counted::new(&context.pages) };
+            context.opened.notify_one();
             response(StatusCode::OK, "text/event-stream", Either::Right(page))
         }
         _ => text(StatusCode::NOT_FOUND, TEXT, "not found: /, /metrics, /health, /api/state, /api/events\n"),

@@ -23,7 +23,7 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, warn};
@@ -135,6 +135,7 @@ impl Watcher {
             is_loopback: self.address.ip().is_loopback(),
             updates: receiver,
             pages: Rc::default(),
+            opened: Notify::new(),
         });
         let connections = Rc::new(Cell::new(0));
         let accepting = spawn_local(accept(listener, context.clone(), connections.clone(), closed));
@@ -143,6 +144,9 @@ impl Watcher {
             let mut ticks = interval(UPDATE);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
+                if context.pages.get() == 0 {
+                    context.opened.notified().await;
+                }
                 ticks.tick().await;
                 if context.pages.get() > 0 {
                     context.drives.refresh().await;

@@ -10,7 +10,7 @@ use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe, Status};
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = 4096;
-const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:other";
+const OTHER: &str = "nqn.2026-11.org.byteway:other";
 
 fn io(opcode: NvmOpcode, lba: u64, blocks: u16) -> Sqe {
     let sqe = ReadWrite { slba: lba, nlb_z: blocks - 1, ..ReadWrite::default() }.sqe(opcode, 0, 2);
@@ -83,7 +83,7 @@ fn hosts_that_come_and_go_are_limited() {
     let (address, nqn) = (service.address(), service.nqns[0]);
     let visits = HOSTS_MAX as u64 + 10;
     for number in 0..visits {
-        let host = format!("nqn.2014-08.org.nvmexpress:uuid:{number}");
+        let host = format!("nqn.2026-11.org.byteway:host-{number}");
         let admin = Client::admin(address, &nqn, &host).unwrap();
         let mut client = Client::io_of(address, &admin, &nqn, &host).unwrap();
         assert_eq!(client.ask(io(NvmOpcode::READ, 0, 1), &[]).unwrap().cqe.status(), Status::SUCCESS);
