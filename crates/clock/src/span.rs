@@ -146,6 +146,8 @@ impl SpanTrail {
 
 struct Entry {
     record: SpanRecord,
+    /// Label given by the opener; 0 for none.
+    label: u64,
     /// Number of the I/O that owns this entry.
     number: u32,
     is_open: bool,
@@ -185,6 +187,11 @@ impl Spans {
 
     /// Opens a span at `now`.
     pub fn open(&self, now: Time) -> SpanId {
+        self.open_labelled(now, 0)
+    }
+
+    /// Opens a span that began at `now`, with a label that has a meaning for the opener only; 0 for none.
+    pub fn open_labelled(&self, now: Time, label: u64) -> SpanId {
         let mut table = self.0.borrow_mut();
         let record = SpanRecord { begin: now, last: now, ..Default::default() };
         let number = table.opened;
@@ -197,12 +204,13 @@ impl Spans {
             Some(index) => {
                 let entry = &mut table.entries[index as usize];
                 (entry.record, entry.number, entry.is_open) = (record, number, true);
+                entry.label = label;
                 entry.is_recorded = is_recorded;
                 index
             }
             None => {
                 let trail = SpanTrail::default();
-                table.entries.push(Entry { record, number, is_open: true, is_recorded, trail });
+                table.entries.push(Entry { record, label, number, is_open: true, is_recorded, trail });
                 (table.entries.len() - 1) as u32
             }
         };
@@ -226,6 +234,24 @@ impl Spans {
             trail.charge(record.last, queued, passed, stage);
         }
         record.last = now.max(record.last);
+    }
+
+    /// Number of open spans.
+    pub fn open_count(&self) -> usize {
+        let table = self.0.borrow();
+        table.entries.len() - table.free.len()
+    }
+
+    /// Label of an open span; 0 for any other.
+    pub fn label(&self, id: SpanId) -> u64 {
+        self.0.borrow_mut().entry(id).map_or(0, |entry| entry.label)
+    }
+
+    /// Changes the label of an open span.
+    pub fn set_label(&self, id: SpanId, label: u64) {
+        if let Some(entry) = self.0.borrow_mut().entry(id) {
+            entry.label = label;
+        }
     }
 
     /// Closes the span and returns its record; an empty record for [`SpanId::NONE`].
@@ -260,6 +286,20 @@ impl Spans {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // An entry is reused: a span must not have the label of the one before it, nor a closed span that of its successor.
+    #[test]
+    fn a_label_belongs_to_one_span() {
+        let spans = Spans::default();
+        let first = spans.open_labelled(Time(1), 7);
+        spans.set_label(first, 8);
+        assert_eq!((spans.label(first), spans.label(SpanId::NONE)), (8, 0));
+        spans.close(first);
+        let second = spans.open(Time(2));
+        assert_eq!((spans.label(first), spans.label(second)), (0, 0));
+        spans.set_label(first, 9);
+        assert_eq!(spans.label(second), 0);
+    }
 
     // A segment that is charged and not drawn, or drawn twice, would make the chart differ from the sums.
     #[test]

@@ -4,7 +4,7 @@
 //! into gaps, each of which is a wait. Then it is run again and again on the same drive, and in each run one of the
 //! three arrives at another instant or in another gap. What they take on their way is measured and allowed for.
 //!
-//! Verified after each run: slots, permits, tags, slots of the write buffer, locks of units and tickets of the flash
+//! Verified after each run: slots, permits, tags, spans, slots of the write buffer, locks of units and tickets of the flash
 //! are free; the drive does what it is told; each block is old or new, new if the command succeeded, and no other
 //! block has changed; an aborted command completes before its Abort does, and a deleted queue's commands before the
 //! deletion. Not verified: two waits that end within the same nanosecond are one here; power loss.
@@ -14,6 +14,7 @@ use crate::fixture::{
     delete_sq, get_features, pattern, read_write, set_features,
 };
 use byteway_clock::{Delay, Time};
+use byteway_link::IoLedger;
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::register::CC;
 use byteway_wire::nvme::{
@@ -115,6 +116,9 @@ struct Rig {
 
 impl Rig {
     async fn new(host: TestHost) -> Rig {
+        // The drive is watched: it opens a span for each command, which has to end however the command does.
+        let ledger = IoLedger::new();
+        host.end().book_ios(ledger.clone(), ledger.host("here"));
         let pair = host.create_pair(1, 64).await;
         let rig = Rig {
             pair: RefCell::new(pair),
@@ -606,6 +610,7 @@ impl Rig {
             }
         }
         assert!(controller.is_quiet(), "slots, permits and tags are free");
+        assert_eq!(self.host.clock().spans().open_count(), 0, "spans of commands that have ended");
         assert_eq!(ftl.slots_free(), ftl.slots(), "slots of the write buffer");
         assert_eq!(ftl.units_locked(), 0, "locked units");
         assert_eq!(ftl.flash().tickets_in_use(), self.tickets.get(), "tickets of the flash");

@@ -11,6 +11,7 @@ use byteway_clock::{Delay, Lateness};
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
 use byteway_serve::tls::{KeyRing, Keys};
+use byteway_serve::watch::DriveWatch;
 use byteway_serve::{function, nvme_tcp};
 use byteway_target::{Directory, Hosts, PortStates, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
@@ -65,6 +66,17 @@ pub struct Service {
 pub struct Served {
     device: Device,
     setup: Setup,
+    /// Where it is watched, if it is.
+    http: Option<WatchPlace>,
+}
+
+/// Where drives are watched over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchPlace {
+    /// Address of the page.
+    pub url: String,
+    /// Whether hosts other than this machine reach it, all of which may read it.
+    pub any_host: bool,
 }
 
 /// Addresses of served drives: at most one of each kind. With both, each drive has two ports.
@@ -157,7 +169,7 @@ impl Service {
                 })
             };
             let access = places.iter().map(access).collect::<Result<_, _>>()?;
-            drives.push(Served { setup: setup(&device, drive, name, access, data), device });
+            drives.push(Served { setup: setup(&device, drive, name, access, data), device, http: None });
         }
         if data.is_some() && drives.iter().all(|drive| drive.setup.data.is_none()) {
             let what = "`--data`: no drive is kept in files";
@@ -169,6 +181,22 @@ impl Service {
     /// The drives, in the order of their files.
     pub fn drives(&self) -> &[Served] {
         &self.drives
+    }
+
+    /// Has all drives watched at `place`, through a handle for each, which `watch` makes for its name.
+    ///
+    /// # Errors
+    /// The first error of `watch`.
+    pub fn watch_at<E>(
+        &mut self,
+        place: &WatchPlace,
+        mut watch: impl FnMut(&str) -> Result<DriveWatch, E>,
+    ) -> Result<(), E> {
+        for drive in &mut self.drives {
+            drive.setup.watch = Some(watch(&drive.setup.name)?);
+            drive.http = Some(place.clone());
+        }
+        Ok(())
     }
 
     /// Controls for the NVMe/TCP paths of drives during service.
@@ -391,6 +419,7 @@ fn setup(
         },
         access,
         data,
+        watch: None,
     }
 }
 
@@ -413,6 +442,12 @@ struct ReadyLine<'a> {
     tcp: Option<ReadyTarget>,
     /// `None` if no data is kept.
     data: Option<Data>,
+    /// The page of watchers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<&'a str>,
+    /// Whether other machines may read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http_any_host: Option<bool>,
 }
 
 /// Parameters for attaching to a drive by vfio-user.
@@ -502,7 +537,7 @@ impl Data {
 
 impl Served {
     fn ready(&self, starts: &[Start]) -> ReadyLine<'_> {
-        let Served { device, setup } = self;
+        let Served { device, setup, http } = self;
         ReadyLine {
             event: "ready",
             name: &setup.name,
@@ -519,6 +554,8 @@ impl Served {
                 let start = starts.iter().find(|start| start.name == setup.name)?;
                 Some(Data::of(directory, start))
             }),
+            http: http.as_ref().map(|place| &*place.url),
+            http_any_host: http.as_ref().map(|place| place.any_host),
         }
     }
 
@@ -576,14 +613,22 @@ impl Served {
             };
         }
         format!(
-            "{}: {}, {}{namespaces}, blocks of {}, serial {}; {timing}{how}\n{place}{}",
+            "{}: {}, {}{namespaces}, blocks of {}, serial {}; {timing}{how}\n{place}{}{}",
             ready.name,
             ready.model,
             Bytes(ready.capacity_bytes),
             Bytes(ready.lba_bytes.into()),
             ready.serial,
             ready.data.as_ref().map(Data::text).unwrap_or_default(),
+            self.http.as_ref().map(WatchPlace::text).unwrap_or_default(),
         )
+    }
+}
+
+impl WatchPlace {
+    fn text(&self) -> String {
+        let who = if self.any_host { ", readable for any host that reaches it" } else { "" };
+        format!("  watch   {}{who}\n", self.url)
     }
 }
 
@@ -726,9 +771,9 @@ pub fn served_json(reports: &[Report]) -> String {
     reports.iter().map(line).collect()
 }
 
-/// Statistics as tables.
-pub fn served_tables(reports: &[Report], width: Width) -> String {
-    let mut out = Printout::new(width);
+/// Statistics as tables, each with its title: some may be empty.
+pub fn served_sections(reports: &[&Report]) -> Vec<(String, TextTable)> {
+    let mut sections = Vec::new();
     let mut table = TextTable::new([
         Column::text("drive"),
         Column::count("clients"),
@@ -751,14 +796,14 @@ pub fn served_tables(reports: &[Report], width: Width) -> String {
             report.resets.into(),
         ]);
     }
-    out.section("Served", &table);
+    sections.push(("Served".to_owned(), table));
     for report in reports {
         let title = match reports.len() {
             1 => LINK_TITLE.to_owned(),
             _ => format!("{}: {LINK_TITLE}", report.name),
         };
         let ios = report.reads.0.saturating_add(report.writes.0);
-        out.section(&title, &link_table(&link_rows(slice::from_ref(&report.ledger)), ios));
+        sections.push((title, link_table(&link_rows(slice::from_ref(&report.ledger)), ios)));
     }
     let mut table = TextTable::new([
         Column::text("drive"),
@@ -782,7 +827,16 @@ pub fn served_tables(reports: &[Report], width: Width) -> String {
     }
     let title =
         format!("Behind the model (late: by more than {})", byteway_console::units::Picos(Lateness::LATE.0));
-    out.section(&title, &table);
+    sections.push((title, table));
+    sections
+}
+
+/// Statistics as printed tables.
+pub fn served_tables(reports: &[Report], width: Width) -> String {
+    let mut out = Printout::new(width);
+    for (title, table) in served_sections(&reports.iter().collect::<Vec<_>>()) {
+        out.section(&title, &table);
+    }
     for report in reports {
         for (count, what) in [
             (report.faults, "writes to memory that the host had unmapped"),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`pcie`] | generations, lanes, payload and read-request sizes: TLPs and bytes of each kind of crossing |
 //! | [`cxl`], [`hdm`] | CXL.mem over the same lanes: slots and flits; loads and stores to device memory |
+//! | [`ios`] | I/Os by host and namespace, with their latency by stage, where a drive is watched |
 //! | [`ledger`] | traffic by purpose and direction, in payload bytes and in wire bytes |
 //! | [`network`] | a network between two machines: adapters, packets, ordered messages, its ledgers |
 //! | [`memory`] | host memory as DMA sees it: simulated pages, or pages shared with another process |
@@ -42,6 +43,7 @@
 
 pub mod cxl;
 pub mod hdm;
+pub mod ios;
 pub mod ledger;
 pub mod memory;
 pub mod network;
@@ -52,10 +54,11 @@ pub mod watch;
 
 pub use cxl::{CxlConfig, Flit, Lines};
 pub use hdm::{Hdm, HdmRange, StoreOrdering};
+pub use ios::{IoFigures, IoHost, IoLabel, IoLedger, IoRow, LatencyCounts, Verb};
 pub use ledger::{Direction, Entry, Ledger, Purpose};
 pub use memory::{Epoch, Fault, Memory};
 pub use network::{MessageKind, NetworkConfig, NetworkEnd, NetworkLedger};
 pub use pcie::{Generation, PcieConfig, Tlps};
-pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, PartConsumer, Reading, STORE_BYTES};
+pub use port::{Bar, DeviceEnd, HostEnd, IoBook, Link, MmioWrite, PartConsumer, Reading, STORE_BYTES};
 pub use switch::{Switch, SwitchConfig};
 pub use watch::Watch;

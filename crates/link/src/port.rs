@@ -5,6 +5,7 @@
 //! completion. Each direction is a pipe, and everything that enters a pipe is entered in the ledger.
 
 use crate::hdm::Cxl;
+use crate::ios::{IoHost, IoLedger};
 use crate::ledger::{Direction, Entry, Ledger, Purpose};
 use crate::memory::{Epoch, Fault, Memory};
 use crate::pcie::{PcieConfig, Tlps};
@@ -16,7 +17,7 @@ use byteway_clock::{
 };
 use byteway_wire::content::{Content, Pattern, UNIT_BYTES};
 use byteway_wire::nvme::Segment;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -136,6 +137,14 @@ impl<F: FnMut(usize, &[u8])> PartConsumer for F {
 /// Handler of interrupt messages, by vector.
 type Taker = Rc<dyn Fn(u16)>;
 
+/// Where the I/Os of a link are booked.
+pub struct IoBook {
+    /// The drive's ledger, which all its links share.
+    pub ledger: Rc<IoLedger>,
+    /// Host of the commands without a label.
+    pub host: IoHost,
+}
+
 /// A PCIe link.
 pub struct Link {
     pub(crate) clock: Clock,
@@ -161,6 +170,8 @@ pub struct Link {
     followed: RefCell<Vec<Vec<SpanId>>>,
     /// Interrupt messages still to be lost, an injected fault.
     interrupts_to_lose: Cell<u32>,
+    /// Set where the drive is watched.
+    ios: OnceCell<IoBook>,
     faults: Cell<u64>,
     /// Largest extent of one batch of read requests in bytes: a power of two.
     batch_bytes: u64,
@@ -222,6 +233,7 @@ impl Link {
             on_interrupt: RefCell::default(),
             followed: RefCell::default(),
             interrupts_to_lose: Cell::default(),
+            ios: OnceCell::new(),
             faults: Cell::default(),
             batch_bytes: u64::from(config.mrrs)
                 << (config.read_tags / 4).clamp(1, BATCH_REQUESTS_MAX).ilog2(),
@@ -482,6 +494,12 @@ macro_rules! shared {
                 self.0.switch.as_ref().map_or_else(|| self.busy(), Switch::busy)
             }
 
+            /// Where its I/Os are booked. `None`: the drive is not watched.
+            #[inline]
+            pub fn ios(&self) -> Option<&IoBook> {
+                self.0.ios.get()
+            }
+
             /// Posted writes that arrived at memory that is not (or no longer) there.
             pub fn faults(&self) -> u64 {
                 self.0.faults.get()
@@ -493,6 +511,12 @@ shared!(HostEnd);
 shared!(DeviceEnd);
 
 impl HostEnd {
+    /// Books the I/Os of this link in `ledger` from now on; those whose span has no label under `host`. Only the first
+    /// call has an effect.
+    pub fn book_ios(&self, ledger: Rc<IoLedger>, host: IoHost) {
+        self.0.ios.set(IoBook { ledger, host }).ok();
+    }
+
     /// Host memory, including everything that has arrived by now.
     pub fn memory(&self) -> &Memory {
         self.0.settle();

@@ -2,6 +2,7 @@
 //! command, at depth 1 and 32, for 4 KiB reads and writes.
 //!
 //! `cargo bench -p byteway-serve --bench served [-- NAME...]`: read-1, read-32, write-1, write-32; without a name, all of them.
+//! `WATCHED=1`: as of a drive that is served with `--http`, which keeps the latency of each command by stage, host and namespace.
 //!
 //! Drive and host are tasks of one thread, so that neither busy-waits for the other and all time is processor
 //! time. The host does the minimum: it writes entries and doorbells, polls for completions, and verifies the
@@ -12,8 +13,8 @@
 use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig};
 use byteway_flash::{Geometry, Timing};
-use byteway_link::Memory;
 use byteway_link::memory::{Access, Backing, Mapped};
+use byteway_link::{IoLedger, Memory};
 use byteway_serve::function::{Doorbells, Function, REGION_BAR0};
 use byteway_testkit::{SmallWorld, drive_config};
 use byteway_wire::content::BlockSize;
@@ -68,6 +69,10 @@ fn main() {
     let vectors = config.controller.vectors;
     let small = SmallWorld { memory: Memory::guest(), ..SmallWorld::of(config) };
     let powered = small.power_on(&clock);
+    if std::env::var_os("WATCHED").is_some() {
+        let ledger = IoLedger::new();
+        powered.host.book_ios(ledger.clone(), ledger.host("here"));
+    }
     let function =
         Function::new(&powered.host, &powered.drive.controller, 1, vectors, Doorbells::Mapped).unwrap();
     let host = Rc::new(Host::new(&clock, &function));

@@ -7,6 +7,7 @@ use crate::nvme_tcp;
 use crate::system::System;
 use crate::vfio_user::Server;
 use crate::vfio_user::server::BindError;
+use crate::watch::{BlockWear, DriveFigures, DriveWatch, Protocol, Publisher};
 use byteway_auth::Credentials;
 use byteway_clock::{Clock, Delay, Executor, Inbox, Lateness, Stalled, Timing};
 use byteway_device::controller::state::counters::Counters;
@@ -14,12 +15,13 @@ use byteway_device::{ConfigError, Controller, Drive, DriveConfig};
 use byteway_flash::file::{Directory, DirectoryError, OpenReport};
 use byteway_flash::{Flash, Medium};
 use byteway_host::{Driver, DriverConfig, Port};
-use byteway_link::{HostEnd, Ledger, Memory, PcieConfig};
+use byteway_link::{HostEnd, IoLedger, Ledger, Memory, PcieConfig};
 use byteway_target::discovery::{self, Published, Record};
 use byteway_target::{Discovery, GeneratedKeys, Path, PathConfig, Subsystem, SubsystemConfig, Target};
 use byteway_world::{DriveBay, SecondPort};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::path::PathBuf;
@@ -46,6 +48,8 @@ pub struct Setup {
     /// The directory that holds the drive's data. `None`: the data is kept in memory and lost when the drive
     /// ends.
     pub data: Option<PathBuf>,
+    /// Through which another thread watches the drive. `None`: no figures by host and stage are kept.
+    pub watch: Option<DriveWatch>,
 }
 
 /// Access of hosts to a served drive.
@@ -74,6 +78,13 @@ pub enum Access {
 }
 
 impl Access {
+    fn protocol(&self) -> Protocol {
+        match self {
+            Access::VfioUser { .. } => Protocol::VfioUser,
+            Access::Tcp { .. } => Protocol::NvmeTcp,
+        }
+    }
+
     /// The host memory behind the port: a guest's memory, or the target's own.
     fn memory(&self) -> Memory {
         match self {
@@ -309,7 +320,8 @@ pub fn serve(
     stop: &Stop,
     ready: impl FnOnce(Option<Start>) + 'static,
 ) -> Result<Report, ServeError> {
-    let Setup { name, drive, link, timing, access, data } = setup;
+    let Setup { name, drive, link, timing, access, data, watch } = setup;
+    let publisher = watch.clone().map(Publisher);
     let system = |source| ServeError::System { name: name.clone(), source };
     let build = |source| ServeError::Drive { name: name.clone(), source };
     let executor = Executor::new();
@@ -317,6 +329,7 @@ pub fn serve(
     let memory = access.first().map_or_else(Memory::simulated, Access::memory);
     let bay = DriveBay::new(&clock, link.clone(), memory);
     let vectors = drive.controller.vectors;
+    let capacity_bytes = drive.user_bytes();
     let serial = drive.serial.bytes().fold(0u64, |number, byte| number.rotate_left(8) ^ u64::from(byte));
     let inbox = data.is_some().then(Inbox::new).transpose().map_err(system)?;
     let (medium, start) = match (&data, &inbox) {
@@ -335,6 +348,14 @@ pub fn serve(
     let hosts: Vec<HostEnd> =
         [&powered.host].into_iter().chain(further.iter().map(|port| &port.host)).cloned().collect();
     let controllers: Vec<Controller> = powered.drive.controllers().cloned().collect();
+    let protocols: Vec<Protocol> = access.iter().map(Access::protocol).collect();
+    let ledger = watch.is_some().then(IoLedger::new);
+    for (host, protocol) in hosts.iter().zip(&protocols) {
+        if let Some(ledger) = &ledger {
+            // Hosts over NVMe/TCP are named by the target.
+            host.book_ios(ledger.clone(), ledger.host(protocol.name()));
+        }
+    }
     let mut functions = Vec::new();
     let mut attached = Vec::new();
     for (access, (host, controller)) in access.into_iter().zip(hosts.iter().zip(&controllers)) {
@@ -354,30 +375,56 @@ pub fn serve(
             }
         });
     }
+    let seen = Rc::new(Seen {
+        name: name.clone(),
+        clock: clock.clone(),
+        is_modelled: timing == Timing::Model,
+        controllers: controllers.clone(),
+        hosts,
+        protocols,
+        functions,
+        clients: Rc::default(),
+        ledger,
+        capacity_bytes,
+        ready: Cell::new(Instant::now()),
+    });
     let stop = Rc::new(stop.0.try_clone().map_err(system)?);
     let debtors = controllers.clone();
     let awaits_files = |debtor: &Controller| debtor.ftl().flash().awaits_files();
     clock.set_duty(move || debtors.iter().any(|debtor| debtor.has_pending_work() && !awaits_files(debtor)));
     let (ending, controller) = (clock.clone(), powered.drive.controller.clone());
+    let seeing = seen.clone();
     let main = async move {
         let flash = controller.ftl().flash();
         unless_failed(flash, controller.ready()).await.map_err(Failure::Recovering)?;
         let start = start.map(|start| Start { recovery: begun.elapsed(), ..start });
         let mut prepared = Vec::new();
         for attached in attached {
-            prepared.push(attached.prepare(&ending).await?);
+            prepared.push(attached.prepare(&ending, seeing.ledger.as_ref()).await?);
         }
+        seeing.ready.set(Instant::now());
+        let publishing = watch.map(|watch| {
+            watch.begin();
+            let (figures, clock) = (seeing.clone(), ending.clone());
+            ending.spawn("figures for watchers", async move {
+                // Without a file descriptor the drive is served all the same, and its watchers see no figures.
+                let _ = Publisher::run(watch, clock, move || figures.figures()).await;
+            })
+        });
         ready(start);
         let serving = prepared.iter().map(|prepared| -> Serving<'_> {
             let stop = async { _ = unless_failed(flash, ending.readable(&stop)).await };
-            Box::pin(prepared.run(&ending, stop))
+            Box::pin(prepared.run(&ending, &seeing.clients, stop))
         });
-        let clients = all(serving.collect()).await;
+        let served = all(serving.collect()).await;
+        if let Some(task) = publishing {
+            ending.kill(task);
+        }
         // A drive at the end of its life may have no free block for a checkpoint; the next start recovers
         // without one.
         let ended = unless_failed(flash, controller.shut_down()).await;
         let _ = ended.map_err(Failure::Serving)?;
-        clients
+        served
     };
     let ended = executor.run_real(timing, inbox.as_ref(), main).map_err(|source| {
         // Log now, because other drives of this process may take time to end.
@@ -392,22 +439,73 @@ pub fn serve(
             Failure::Target(what) => ServeError::Target { name, what },
         }
     };
-    let clients = ended.map_err(failed)?;
-    let sum = |count: fn(&Counters) -> u64| controllers.iter().map(|it| count(it.counters())).sum();
-    let report = Report {
-        name: name.clone(),
-        clients,
-        commands: sum(|counters| counters.fetched.get()),
-        reads: (sum(|counters| counters.reads.get()), sum(|counters| counters.read_bytes.get())),
-        writes: (sum(|counters| counters.writes.get()), sum(|counters| counters.written_bytes.get())),
-        resets: sum(|counters| counters.resets.get()),
-        ledger: hosts.iter().fold(Ledger::default(), |ledger, host| ledger.with(host.ledger())),
-        faults: hosts.iter().map(HostEnd::faults).sum(),
-        interrupts_lost: functions.iter().map(|function| function.interrupts().lost()).sum(),
-        pace: (timing == Timing::Model).then(|| clock.pace()),
-    };
+    ended.map_err(failed)?;
+    let report = seen.report();
+    let last = publisher.map(|publisher| (publisher, seen.figures()));
     powered.power_off().close().map_err(|what| failed(Failure::Serving(what)))?;
+    if let Some((publisher, last)) = last {
+        publisher.end(last);
+    }
     Ok(report)
+}
+
+/// A served drive, as its report and its watchers see it.
+struct Seen {
+    name: String,
+    clock: Clock,
+    is_modelled: bool,
+    controllers: Vec<Controller>,
+    /// The host end of each port's link.
+    hosts: Vec<HostEnd>,
+    protocols: Vec<Protocol>,
+    functions: Vec<Rc<Function>>,
+    /// Clients that have attached, and controllers that hosts have created.
+    clients: Rc<Cell<u64>>,
+    /// Set where the drive is watched.
+    ledger: Option<Rc<IoLedger>>,
+    capacity_bytes: u64,
+    ready: Cell<Instant>,
+}
+
+impl Seen {
+    /// The report up to now.
+    fn report(&self) -> Report {
+        let sum = |count: fn(&Counters) -> u64| self.controllers.iter().map(|it| count(it.counters())).sum();
+        Report {
+            name: self.name.clone(),
+            clients: self.clients.get(),
+            commands: sum(|counters| counters.fetched.get()),
+            reads: (sum(|counters| counters.reads.get()), sum(|counters| counters.read_bytes.get())),
+            writes: (sum(|counters| counters.writes.get()), sum(|counters| counters.written_bytes.get())),
+            resets: sum(|counters| counters.resets.get()),
+            ledger: self.hosts.iter().fold(Ledger::default(), |ledger, host| ledger.with(host.ledger())),
+            faults: self.hosts.iter().map(HostEnd::faults).sum(),
+            interrupts_lost: self.functions.iter().map(|function| function.interrupts().lost()).sum(),
+            pace: self.is_modelled.then(|| self.clock.pace()),
+        }
+    }
+
+    /// Everything that watchers see.
+    fn figures(&self) -> DriveFigures {
+        let first = self.controllers.first();
+        let layer = first.and_then(|controller| controller.backing().ftl());
+        let mut wear = BlockWear::default();
+        if let Some(layer) = layer {
+            layer.data_end().each_erases(&mut |cycles: u32| wear.note(cycles.into()));
+        }
+        let ports = self.protocols.iter().zip(&self.hosts);
+        DriveFigures {
+            at: self.ready.get().elapsed(),
+            report: self.report(),
+            ports: ports.map(|(protocol, host)| (*protocol, host.ledger().snapshot())).collect(),
+            ios: self.ledger.as_ref().map(|ledger| ledger.figures()).unwrap_or_default(),
+            outstanding: self.controllers.iter().map(Controller::outstanding_ios).sum(),
+            ftl: layer.map(|layer| layer.counters()).unwrap_or_default(),
+            wear,
+            smart: first.map(Controller::smart).unwrap_or_default(),
+            capacity_bytes: self.capacity_bytes,
+        }
+    }
 }
 
 /// Failure of a data directory (and when), or between target and drive.
@@ -426,7 +524,7 @@ enum Attached {
 
 impl Attached {
     /// Prepares everything that has to be ready before hosts are served.
-    async fn prepare(self, clock: &Clock) -> Result<Prepared, Failure> {
+    async fn prepare(self, clock: &Clock, ledger: Option<&Rc<IoLedger>>) -> Result<Prepared, Failure> {
         let (host, servers, subsystem, directory, credentials) = match self {
             Attached::Function(function, server) => return Ok(Prepared::Function(function, server)),
             Attached::Target(host, servers, subsystem, directory, credentials) => {
@@ -454,6 +552,9 @@ impl Attached {
                 Subsystem::with_keys(clock, *subsystem, path, credentials, provider, keys)
             }
         };
+        if let Some(ledger) = ledger {
+            subsystem.book_ios(ledger.clone());
+        }
         let target = Target::with_discovery(vec![subsystem], discovery);
         Ok(Prepared::Target { target, servers, _published: published })
     }
@@ -466,37 +567,41 @@ enum Prepared {
 }
 
 impl Prepared {
-    /// Serves until `stop`. Returns the number of clients, or of controllers that hosts created.
-    async fn run(&self, clock: &Clock, stop: impl Future<Output = ()>) -> Result<u64, Failure> {
+    /// Serves until `stop`. Counts in `clients` those that attach, and controllers that hosts create.
+    async fn run(
+        &self,
+        clock: &Clock,
+        clients: &Rc<Cell<u64>>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), Failure> {
         match self {
-            Prepared::Function(function, server) => Ok(server.run(function, stop).await),
+            Prepared::Function(function, server) => {
+                server.run(function, clients, stop).await;
+                Ok(())
+            }
             Prepared::Target { target, servers, .. } => {
-                let served = nvme_tcp::run(clock, target, servers, stop).await;
+                let served = nvme_tcp::run(clock, target, servers, clients, stop).await;
                 served.map_err(|errno| Failure::Target(errno.to_string()))
             }
         }
     }
 }
 
-/// Serving on one port; resolves to the number of clients.
-type Serving<'a> = Pin<Box<dyn Future<Output = Result<u64, Failure>> + 'a>>;
+/// Serving on one port.
+type Serving<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + 'a>>;
 
-/// Serves on all ports; returns the total number of clients. The first error ends all of them.
-async fn all(mut serving: Vec<Serving<'_>>) -> Result<u64, Failure> {
-    let mut clients = 0;
+/// Serves on all ports. The first error ends all of them.
+async fn all(mut serving: Vec<Serving<'_>>) -> Result<(), Failure> {
     poll_fn(|context| {
         let mut index = 0;
         while let Some(one) = serving.get_mut(index) {
             match one.as_mut().poll(context) {
                 Poll::Pending => index += 1,
-                Poll::Ready(Ok(count)) => {
-                    clients += count;
-                    drop(serving.remove(index));
-                }
+                Poll::Ready(Ok(())) => drop(serving.remove(index)),
                 Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
             }
         }
-        if serving.is_empty() { Poll::Ready(Ok(clients)) } else { Poll::Pending }
+        if serving.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending }
     })
     .await
 }

@@ -14,6 +14,7 @@
 //! | [`pci`] | the configuration space |
 //! | `stream.rs` | the bytes of a connection, with or without TLS |
 //! | [`tls`] | TLS 1.3 with pre-shared keys |
+//! | [`watch`] | a served drive as another thread sees it |
 //! | [`vfio_user`] | the protocol: messages, socket, server session, client |
 //!
 //! A host recognizes an NVMe controller by its configuration space, and finds the size of BAR0:
@@ -55,3 +56,4 @@ pub mod system;
 pub mod tcp_host;
 pub mod tls;
 pub mod vfio_user;
+pub mod watch;

@@ -189,7 +189,7 @@ pub fn ports(servers: &[Server]) -> Vec<Port> {
 }
 
 /// Serves hosts at all `servers` until `stop` resolves. Then outstanding commands get a limited time to
-/// complete, and all connections are closed. Returns the number of controllers that hosts created.
+/// complete, and all connections are closed. Counts in `controllers` those that hosts create.
 ///
 /// # Errors
 /// No file descriptors are left.
@@ -197,15 +197,16 @@ pub async fn run(
     clock: &Clock,
     target: &Rc<Target>,
     servers: &[Server],
+    controllers: &Rc<Cell<u64>>,
     stop: impl Future<Output = ()>,
-) -> Result<u64, Errno> {
+) -> Result<(), Errno> {
     let serving = Rc::new(Serving {
         clock: clock.clone(),
         target: target.clone(),
         sessions: RefCell::default(),
         connections: Cell::new(0),
         commands: Cell::new(0),
-        controllers: Cell::new(0),
+        controllers: controllers.clone(),
         is_draining: Cell::new(false),
         is_stopping: Cell::new(false),
         changed: Notify::new(clock),
@@ -242,7 +243,7 @@ pub async fn run(
         serving.changed.notified().await;
     }
     watched.into_iter().for_each(|(_, task)| clock.kill(task));
-    Ok(serving.controllers.get())
+    Ok(())
 }
 
 type Watcher = Box<dyn Fn() + Send + Sync>;
@@ -278,7 +279,7 @@ struct Serving {
     connections: Cell<usize>,
     /// Commands in execution, including those of closed connections.
     commands: Cell<usize>,
-    controllers: Cell<u64>,
+    controllers: Rc<Cell<u64>>,
     /// Set when no further command may start; `changed` is notified as commands end.
     is_draining: Cell<bool>,
     is_stopping: Cell<bool>,

@@ -7,11 +7,12 @@ use crate::event::Events;
 use crate::host_usage::HostUsage;
 use crate::subsystem::{Controllers, HostName, Subsystem};
 use byteway_clock::{Clock, Delay, Notify, Time};
+use byteway_link::{IoHost, IoLedger};
 use byteway_wire::nvme::ana::AnaState;
 use byteway_wire::nvme::feature::{AsyncEvent, AsyncEventConfig};
 use byteway_wire::nvme::register::{Cap, Cc, Csts};
 use byteway_wire::nvme::{ChangedNamespaceLog, NSID_ALL};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::{Rc, Weak};
@@ -134,6 +135,8 @@ pub struct Controller {
     /// Number of resets: an I/O queue belongs to one life of the controller.
     life: Cell<u32>,
     security: Cell<Security>,
+    /// The host in the I/O ledger of a drive that is watched.
+    io_host: OnceCell<IoHost>,
 }
 
 /// State of secure channel concatenation.
@@ -204,6 +207,7 @@ impl Controller {
             changed: Notify::new(clock),
             life: Cell::default(),
             security: Cell::default(),
+            io_host: OnceCell::new(),
         });
         clock.spawn("keep-alive timer", keep_alive_timer(Rc::downgrade(&controller), clock.clone()));
         controller
@@ -273,6 +277,12 @@ impl Controller {
     /// The host's remaining credit: I/O commands, and bytes of data. `None` for a Discovery controller.
     pub fn free_credit(&self) -> Option<(usize, u64)> {
         self.usage.as_ref().map(|usage| usage.free())
+    }
+
+    /// The I/O ledger of the drive, and the host's index in it. `None`: the drive is not watched.
+    pub(crate) fn io_book(&self) -> Option<(&Rc<IoLedger>, IoHost)> {
+        let ledger = self.subsystem()?.ios()?;
+        Some((ledger, *self.io_host.get_or_init(|| ledger.host(self.host.nqn.as_str()))))
     }
 
     pub(crate) fn usage(&self) -> Option<&Rc<HostUsage>> {

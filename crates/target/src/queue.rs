@@ -9,7 +9,8 @@ use crate::discovery::{Discovery, Reached};
 use crate::host_usage::{Credit, HostUsage};
 use crate::path::{CommandContext, Movement};
 use crate::subsystem::{HostName, Subsystem};
-use byteway_clock::Delay;
+use byteway_clock::{Clock, Delay, SpanId, Stage};
+use byteway_link::{IoLabel, IoLedger, Verb};
 use byteway_wire::FromBytes;
 use byteway_wire::fabrics::auth::Explanation;
 use byteway_wire::fabrics::connect::{CNTLID_DYNAMIC, SQHD_NO_FLOW_CONTROL};
@@ -381,7 +382,16 @@ impl Queue {
                         if bytes.is_some() {
                             *credit = bytes;
                         }
-                        Some(path.execute(context, sqe, movement, data).await)
+                        let booked = OpenSpan::of(&controller, sqe);
+                        let context = match &booked {
+                            Some(booked) => CommandContext { span: booked.span, ..context },
+                            None => context,
+                        };
+                        let cqe = path.execute(context, sqe, movement, data).await;
+                        if let Some(booked) = booked {
+                            booked.book();
+                        }
+                        Some(cqe)
                     }
                 },
                 None => Some(ended(Status::INVALID_OPCODE.with_dnr())),
@@ -514,6 +524,37 @@ impl Queue {
         }
         self.stage.replace(ConnectionState::Connected { controller, qid: connect.qid, life, authentication });
         Ok(Connected { cntlid, requirements }.cqe(0, 0))
+    }
+}
+
+/// The span of a host's command on a drive that is watched. Closed on drop: the connection may end before the command.
+struct OpenSpan<'a> {
+    ledger: &'a IoLedger,
+    clock: &'a Clock,
+    span: SpanId,
+}
+
+impl<'a> OpenSpan<'a> {
+    /// Opens it, if the drive is watched.
+    fn of(controller: &'a Controller, sqe: &Sqe) -> Option<OpenSpan<'a>> {
+        let (ledger, host) = controller.io_book()?;
+        let clock = controller.service().clock();
+        let label = IoLabel { host, nsid: sqe.nsid, verb: Some(Verb::of_opcode(sqe.opcode())) };
+        Some(OpenSpan { ledger, clock, span: clock.spans().open_labelled(clock.now(), label.bits()) })
+    }
+
+    /// Books the latency of the completed command.
+    fn book(self) {
+        let spans = self.clock.spans();
+        spans.charge(self.span, self.clock.now(), Stage::Target);
+        self.ledger.close(spans, self.span);
+    }
+}
+
+impl Drop for OpenSpan<'_> {
+    fn drop(&mut self) {
+        // Without effect once the span is booked.
+        self.clock.spans().close(self.span);
     }
 }
 

@@ -8,11 +8,12 @@ use crate::host_usage::{HostLimits, HostUsage};
 use crate::path::Path;
 use byteway_auth::{Algorithms, Concatenation, Credentials, Endpoint, HostSecrets, Provider, TlsPolicy};
 use byteway_clock::{Clock, Delay};
+use byteway_link::IoLedger;
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::connect::CNTLID_MAX;
 use byteway_wire::fabrics::status::CONTROLLER_BUSY;
 use byteway_wire::nvme::Status;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -115,6 +116,8 @@ pub struct Subsystem {
     pub(crate) path: Path,
     pub(crate) controllers: Controllers,
     authenticator: Option<Authenticator>,
+    /// Set if the drive is watched.
+    ios: OnceCell<Rc<IoLedger>>,
 }
 
 /// The authenticator of hosts.
@@ -165,7 +168,8 @@ impl Subsystem {
         let is_shared = path.is_shared();
         let identifiers = if is_shared { IDENTIFIERS_BEHIND } else { IDENTIFIERS };
         let (clock, controllers) = (clock.clone(), Controllers::new(identifiers));
-        let subsystem = Rc::new(Subsystem { clock, config, path, controllers, authenticator });
+        let ios = OnceCell::new();
+        let subsystem = Rc::new(Subsystem { clock, config, path, controllers, authenticator, ios });
         if is_shared {
             subsystem.clock.spawn("changes of the drive", subsystem.clone().follow_drive());
         }
@@ -217,6 +221,16 @@ impl Subsystem {
         let part = byteway_auth::Controller::new(endpoint, &secrets, *host, self.config.nqn);
         let part = part.choosing(credentials.algorithms());
         Some(Terms { part, concatenation, keys: keys.clone(), peer })
+    }
+
+    /// Books the I/Os of each host in `ledger` from now on. Only the first call has an effect.
+    pub fn book_ios(&self, ledger: Rc<IoLedger>) {
+        self.ios.set(ledger).ok();
+    }
+
+    /// Where I/Os are booked. `None`: the drive is not watched.
+    pub(crate) fn ios(&self) -> Option<&Rc<IoLedger>> {
+        self.ios.get()
     }
 
     /// Its configuration.

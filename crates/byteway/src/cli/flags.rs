@@ -5,7 +5,7 @@ use byteway_console::units::{Bytes, UnitError};
 use byteway_transfer::Method;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 /// Parses the name of a transfer method.
 pub(super) fn method() -> impl TypedValueParser<Value = Method> {
@@ -19,11 +19,27 @@ pub(super) fn method() -> impl TypedValueParser<Value = Method> {
 
 /// Parses an address and a port; host names such as `localhost` are resolved.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
-    const CURE: &str = "write an address and a port, such as 127.0.0.1:4420";
-    let found = text.to_socket_addrs().map_err(|error| format!("{error}: {CURE}"))?;
+    resolved(text, "write an address and a port, such as 127.0.0.1:4420")
+}
+
+fn resolved(text: &str, cure: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().map_err(|error| format!("{error}: {cure}"))?;
     // Prefers IPv4, on which most servers listen, if a name has both kinds of addresses.
     let (first, rest): (Vec<_>, Vec<_>) = found.partition(SocketAddr::is_ipv4);
-    first.into_iter().chain(rest).next().ok_or_else(|| format!("no address found for that name: {CURE}"))
+    first.into_iter().chain(rest).next().ok_or_else(|| format!("no address found for that name: {cure}"))
+}
+
+/// Parses the address of watchers: a port alone is one of the loopback address.
+pub(super) fn http_address(text: &str) -> Result<SocketAddr, String> {
+    const CURE: &str = "write a port, such as 9100, or an address and a port, such as 127.0.0.1:9100";
+    let port = text.strip_prefix(':').unwrap_or(text);
+    match port.parse() {
+        Ok(port) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        Err(_) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(format!("`{text}` is not a port from 0 to 65535: {CURE}"))
+        }
+        Err(_) => resolved(text, CURE),
+    }
 }
 
 /// Parses a size, including fio's forms: 4k, 1g, or bytes without a unit.
@@ -88,6 +104,20 @@ mod tests {
         assert_eq!(size("4 kB").unwrap(), Bytes(4000));
         for text in ["", "k", "-4k", "4 x", "4kk", "4.k", "99999999999t"] {
             assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    // A page without authentication must not be open to the network because of what was left out.
+    #[test]
+    fn a_port_alone_is_of_the_loopback_address() {
+        for text in ["9100", ":9100", "127.0.0.1:9100"] {
+            assert_eq!(http_address(text).unwrap(), "127.0.0.1:9100".parse().unwrap(), "{text}");
+        }
+        assert_eq!(http_address("0.0.0.0:0").unwrap(), "0.0.0.0:0".parse().unwrap());
+        assert_eq!(http_address("[::1]:80").unwrap(), "[::1]:80".parse().unwrap());
+        for text in ["", ":", "65536", "-1", "127.0.0.1", "127.0.0.1:", "9100/metrics"] {
+            let error = http_address(text).unwrap_err();
+            assert!(error.contains("write a port, such as 9100"), "{text}: {error}");
         }
     }
 }

@@ -11,15 +11,16 @@ use byteway_serve::tls::{KeyLineError, Keys};
 use tracing_subscriber::EnvFilter;
 
 use super::control;
-use super::flags::{OutputFormat, Tables, address};
+use super::flags::{OutputFormat, Tables, address, http_address};
 use crate::interrupt::{end_within, on_hangup, on_signal};
 use byteway_auth::Credentials;
 use byteway_console::error::{InputError, with_causes};
 use byteway_console::file::read_secret_file;
-use byteway_lab::serve::{HostControl, ServeAddress, Service, served_json, served_tables};
+use byteway_lab::serve::{HostControl, ServeAddress, Service, WatchPlace, served_json, served_tables};
 use byteway_measure::output::print;
 use byteway_scenario::Options;
 use byteway_scenario::secrets::load_secrets;
+use byteway_watch::{Watcher, Watching};
 
 pub(super) const EXAMPLES: &str = "\
 A device file is a TOML file. A minimal one:
@@ -84,6 +85,11 @@ With TLS 1.3 and pre-shared keys: each line of the file has a host's NQN and the
 SIGHUP reloads the files of --secrets and --tls-keys for new connections. If a file is invalid, both stay unchanged and
 an error is printed. Without these files SIGHUP ends the program like SIGTERM.
 
+With --http drives are watched while they are served: a page with live charts, /metrics for Prometheus, /health (200 or
+503), /api/state as JSON. dist/grafana has a dashboard. No figure is taken while nobody asks, and one a second at most:
+  byteway serve drive.toml --vfio-user /tmp/drive --http 9100
+  curl http://127.0.0.1:9100/metrics
+
 Events are logged to the standard error; BYTEWAY_LOG=debug logs more, BYTEWAY_LOG=warn less.
 
 Ctrl-C and SIGTERM detach the client, flush, and shut the drives down; a second one ends the program immediately. The
@@ -142,6 +148,10 @@ pub(super) struct Arguments {
     /// With --tcp: accept commands on the standard input while serving. `ana DRIVE PORT STATE` sets the ANA state of a path.
     #[arg(long, requires = "tcp")]
     control: bool,
+    /// Answer watchers over HTTP at this address: a live page, metrics for Prometheus (/metrics), health (/health). A port alone (9100)
+    /// is one of 127.0.0.1. There is no authentication: another address than loopback has to be named in full.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = http_address)]
+    http: Option<SocketAddr>,
     /// Folder for the drives' data, created if necessary. Several drives have a subfolder each, with the drive's name.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -198,7 +208,9 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             tls_keys: keys,
         });
     }
-    let service = Service::load(&arguments.devices, &places, arguments.data.as_deref(), &options)?;
+    let watcher = arguments.http.map(Watcher::bind).transpose()?;
+    let mut service = Service::load(&arguments.devices, &places, arguments.data.as_deref(), &options)?;
+    let watching = watcher.map(|watcher| watch(watcher, &mut service)).transpose()?;
     if arguments.control {
         control::listen(service.path_controls())?;
     }
@@ -225,6 +237,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             stop.stop();
         }
     });
+    // Open pages are told the last figures.
+    drop(watching);
     let reports = match served {
         Ok(reports) => reports,
         Err(error) if error.is_stalled() => {
@@ -241,6 +255,13 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // A parent process may close the pipe after it has read that the drives are ready: this is not an error.
     reported.or_else(|error| error.quiet_exit().map(drop).ok_or(error))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts to answer watchers of the drives.
+fn watch(mut watcher: Watcher, service: &mut Service) -> std::io::Result<Watching> {
+    let place = WatchPlace { url: watcher.url(), any_host: watcher.is_exposed() };
+    service.watch_at(&place, |name| watcher.watch(name))?;
+    watcher.start()
 }
 
 /// Reads a file of TLS keys.

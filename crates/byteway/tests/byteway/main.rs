@@ -50,4 +50,5 @@ mod trace_inspect;
 mod traces;
 mod transfer;
 mod upkeep;
+mod watched;
 mod write_amplification;

@@ -19,7 +19,7 @@ pub(crate) const DRIVE: &str = "[drive]\nprofile = \"samsung-970-pro\"\ncapacity
 /// Time limit of each process.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-fn byteway(folder: &Path) -> Command {
+pub(crate) fn byteway(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_byteway"));
     command.current_dir(folder).stdin(Stdio::null()).env_remove("BYTEWAY_LOG");
     command
@@ -27,7 +27,7 @@ fn byteway(folder: &Path) -> Command {
 
 /// A process with its output in files, killed on drop.
 pub(crate) struct Process {
-    child: Child,
+    pub(crate) child: Child,
     out: PathBuf,
     error: PathBuf,
 }
@@ -93,10 +93,10 @@ impl Drop for Process {
 }
 
 /// Served drives, with a folder for everything.
-struct Service {
-    folder: TempDir,
-    process: Process,
-    ready: Vec<Value>,
+pub(crate) struct Service {
+    pub(crate) folder: TempDir,
+    pub(crate) process: Process,
+    pub(crate) ready: Vec<Value>,
 }
 
 impl Service {
@@ -107,7 +107,7 @@ impl Service {
         Service::start(&[("d.toml", DRIVE)], &arguments, 1)
     }
 
-    fn start(files: &[(&str, &str)], arguments: &[&str], drives: usize) -> Service {
+    pub(crate) fn start(files: &[(&str, &str)], arguments: &[&str], drives: usize) -> Service {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
             std::fs::write(folder.path().join(name), text).unwrap();
@@ -132,7 +132,7 @@ impl Service {
     }
 
     /// A benchmark of the drive in `folder`: exit code, result, and standard error.
-    fn bench(&self, folder: &str, arguments: &[&str]) -> (Option<i32>, Value, String) {
+    pub(crate) fn bench(&self, folder: &str, arguments: &[&str]) -> (Option<i32>, Value, String) {
         let mut all = vec!["bench", "--vfio-user", folder, "--format", "json", "--quiet"];
         all.extend(arguments);
         let mut bench = Process::start(self.folder.path(), "bench", &all);
@@ -141,7 +141,7 @@ impl Service {
     }
 
     /// The same for one that must succeed.
-    fn benched(&self, folder: &str, arguments: &[&str]) -> Value {
+    pub(crate) fn benched(&self, folder: &str, arguments: &[&str]) -> Value {
         let (code, result, error) = self.bench(folder, arguments);
         assert_eq!(code, Some(0), "{error}\n{result:#}\n{}", self.process.error());
         assert_eq!(result["errors"], serde_json::json!([]), "{result:#}");
@@ -158,7 +158,7 @@ impl Service {
     }
 
     /// Ends it like a service manager; returns its statistics.
-    fn end(mut self) -> Vec<Value> {
+    pub(crate) fn end(mut self) -> Vec<Value> {
         self.process.signal(Signal::TERM);
         let status = self.process.wait();
         assert_eq!(status.code(), Some(0), "{}", self.process.error());
@@ -173,12 +173,12 @@ impl Service {
 }
 
 /// The complete lines.
-fn lines(text: &str) -> Vec<Value> {
+pub(crate) fn lines(text: &str) -> Vec<Value> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn number(value: &Value) -> u64 {
+pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 

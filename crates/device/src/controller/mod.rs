@@ -33,7 +33,7 @@ use byteway_flash::Medium;
 use byteway_link::{Bar, DeviceEnd};
 use byteway_wire::cxl::DeviceDvsec;
 use byteway_wire::nvme::register::Cap;
-use byteway_wire::nvme::{Doorbell, Status};
+use byteway_wire::nvme::{Doorbell, SmartLog, Status};
 use std::rc::Rc;
 
 pub mod admin;
@@ -252,6 +252,22 @@ impl Controller {
     /// Number of commands of a submission queue that were fetched and have not completed; 0 if there is no such queue.
     pub fn outstanding(&self, qid: u16) -> u32 {
         self.0.core.queues.submission(qid).map_or(0, |queue| queue.outstanding())
+    }
+
+    /// Number of I/O commands that hosts have submitted and that have not completed.
+    pub fn outstanding_ios(&self) -> u64 {
+        let mut count = 0;
+        self.0.core.queues.each_submission(|queue| {
+            if queue.id > 0 {
+                count += u64::from(queue.waiting()) + u64::from(queue.outstanding());
+            }
+        });
+        count
+    }
+
+    /// The SMART / Health Information log page (NVMe Base 2.1, 5.1.12.1.3).
+    pub fn smart(&self) -> SmartLog {
+        admin::log::smart_of(&self.0.core)
     }
 
     /// The placement of its firmware.

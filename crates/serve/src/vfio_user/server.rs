@@ -147,8 +147,8 @@ impl Server {
     }
 
     /// Serves one client after another until `stop` resolves. A client that is attached then is dropped, and
-    /// the function is reset as if none had been attached. Returns the number of clients served.
-    pub async fn run(&self, function: &Rc<Function>, stop: impl Future<Output = ()>) -> u64 {
+    /// the function is reset as if none had been attached. Counts the clients in `clients`.
+    pub async fn run(&self, function: &Rc<Function>, clients: &Cell<u64>, stop: impl Future<Output = ()>) {
         let clock = function.clock();
         let attached = Rc::new(Attached {
             line: RefCell::default(),
@@ -157,7 +157,6 @@ impl Server {
             turned_away: Cell::new(0),
         });
         let mut stop = pin!(stop);
-        let mut clients = 0;
         while let Some(socket) = before(stop.as_mut(), self.accept(clock)).await {
             let peer = Peer::of(&socket);
             let line = Rc::new(Line::new(clock, Channel::new(socket)));
@@ -174,7 +173,7 @@ impl Server {
                     break;
                 }
             }
-            clients += 1;
+            clients.set(clients.get() + 1);
             attached.attach(function, line, peer);
         }
         let current = attached.line.borrow().clone();
@@ -182,7 +181,6 @@ impl Server {
             current.channel().end(Gone::Stopped);
             attached.gone().await;
         }
-        clients
     }
 
     async fn accept(&self, clock: &Clock) -> OwnedFd {

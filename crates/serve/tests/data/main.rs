@@ -107,6 +107,7 @@ fn role() {
             rest: byteway_serve::front::REST,
         }],
         data: Some(folder.join("data")),
+        watch: None,
     };
     let stop = Stop::new().unwrap();
     // The end of its input ends this process.

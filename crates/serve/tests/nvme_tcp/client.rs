@@ -93,6 +93,13 @@ impl Client {
         Ok(client)
     }
 
+    /// As above, of another host.
+    pub fn io_of(address: SocketAddr, admin: &Client, nqn: &Nqn, host: &str) -> Result<Client, Status> {
+        let mut client = Client::initialized(address);
+        client.connect(1, admin.cntlid, nqn, host)?;
+        Ok(client)
+    }
+
     fn connect(&mut self, qid: u16, cntlid: u16, nqn: &Nqn, host: &str) -> Result<(), Status> {
         let attributes = ConnectAttributes::new().with_dissqfc(qid > 0);
         let connect = Connect { qid, sqsize_z: 127, attributes, kato_ms: 30_000, ..Connect::default() };

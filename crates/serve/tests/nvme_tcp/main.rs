@@ -12,3 +12,4 @@ mod limits;
 mod service;
 mod tls;
 mod together;
+mod watched;

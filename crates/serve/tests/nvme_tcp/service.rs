@@ -6,6 +6,7 @@ use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Stop, serve_all};
 use byteway_serve::nvme_tcp::Server;
 use byteway_serve::tls::{KeyRing, Keys};
+use byteway_serve::watch::DriveWatch;
 use byteway_target::{Directory, Hosts, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
 use std::net::SocketAddr;
@@ -19,6 +20,8 @@ pub struct Service {
     /// By drive, the addresses of its ports.
     pub addresses: Vec<Vec<SocketAddr>>,
     pub stop: Stop,
+    /// What watches the first drive.
+    pub watch: DriveWatch,
     thread: Option<JoinHandle<Result<Vec<Report>, ServeError>>>,
 }
 
@@ -65,6 +68,7 @@ impl Service {
     ) -> Service {
         let directory = Directory::default();
         let stop = Stop::new().unwrap();
+        let watch = DriveWatch::new(|| ()).unwrap();
         let (mut nqns, mut addresses, mut setups) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..drives {
             let name = char::from(b'a' + number as u8).to_string();
@@ -88,13 +92,14 @@ impl Service {
                 timing: Timing::None,
                 access: vec![access],
                 data: None,
+                watch: (number == 0).then(|| watch.clone()),
             });
         }
         let (ready, are_ready) = mpsc::channel();
         let own_stop = stop.clone();
         let thread = std::thread::spawn(move || serve_all(setups, &own_stop, |_| ready.send(()).unwrap()));
         are_ready.recv().unwrap();
-        Service { directory, nqns, addresses, stop, thread: Some(thread) }
+        Service { directory, nqns, addresses, stop, watch, thread: Some(thread) }
     }
 
     /// The first drive's first port.

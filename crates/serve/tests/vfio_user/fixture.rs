@@ -104,6 +104,7 @@ impl Served {
                 timing: Timing::None,
                 access: vec![Access::VfioUser { socket, doorbells, rest: byteway_serve::front::REST }],
                 data: None,
+                watch: None,
             };
             serve(setup, &own_stop, move |_| said.send(()).unwrap())
         });

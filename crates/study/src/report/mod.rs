@@ -3,8 +3,8 @@
 //! | file | what |
 //! |---|---|
 //! | `page.rs` | a page: sections of text, tables and figures, as one self-contained file |
-//! | `style.css`, `page.js` | style on screen and in print; drawing of the charts |
-//! | `script.rs` | the chart library, Plotly |
+//! | `style.css`, `theme.js`, `page.js` | style on screen and in print; look and drawing of the charts |
+//! | [`script`] | the chart library, Plotly |
 //! | `chart.rs` | charts: lines, bands, bars and heat maps |
 //! | `axis.rs` | their axes: units and ticks |
 //! | `run/` | the report of a run |
@@ -13,9 +13,10 @@ mod axis;
 mod chart;
 mod page;
 mod run;
-mod script;
+pub mod script;
 
 pub use axis::{Axis, Unit};
 pub use chart::{Chart, Ink};
 pub use page::{Block, Figure, List, Page, Section, Table, Tile, Tone};
+pub use page::{STYLE, THEME};
 pub use run::run_report;

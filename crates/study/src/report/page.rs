@@ -208,7 +208,11 @@ impl Table {
     }
 }
 
-const STYLE: &str = include_str!("style.css");
+/// Style of a page on screen and in print.
+pub const STYLE: &str = include_str!("style.css");
+/// Defines `bytewayCharts`: how charts look, and how the script that draws them is unpacked. It needs the script that
+/// inflates.
+pub const THEME: &str = include_str!("theme.js");
 const SCRIPT: &str = include_str!("page.js");
 /// Content security policy: nothing is fetched; only the file's own scripts and styles, and images drawn by
 /// charts, are allowed.
@@ -285,7 +289,7 @@ impl Page {
             script::write(&mut html);
             html.push_str("</script>\n");
         }
-        let _ = write!(html, "<script>\n{}{SCRIPT}</script>\n</body>\n</html>\n", script::INFLATE);
+        let _ = write!(html, "<script>\n{}{THEME}{SCRIPT}</script>\n</body>\n</html>\n", script::INFLATE);
         html
     }
 }

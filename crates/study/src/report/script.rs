@@ -8,14 +8,14 @@
 const PACKED: &[u8] = include_bytes!("../../assets/plotly-cartesian-4.1.1.min.js.gz");
 
 /// Inflates the script in the browser: `fflate.gunzipSync`.
-pub(super) const INFLATE: &str = include_str!("../../assets/fflate-gunzip-0.8.2.min.js");
+pub const INFLATE: &str = include_str!("../../assets/fflate-gunzip-0.8.2.min.js");
 
 /// Licence notice in the source of the page.
-pub(super) const NOTICE: &str = "plotly.js (cartesian - minified) v4.1.1, compressed. Copyright 2012-2026, Plotly, Inc. \
+pub const NOTICE: &str = "plotly.js (cartesian - minified) v4.1.1, compressed. Copyright 2012-2026, Plotly, Inc. \
                                  Licensed under the MIT license.";
 
 /// Writes the compressed script in base 64 (RFC 4648, 4).
-pub(super) fn write(out: &mut String) {
+pub fn write(out: &mut String) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     out.reserve(PACKED.len().div_ceil(3) * 4);
     for group in PACKED.chunks(3) {

@@ -140,7 +140,7 @@ fn serve(socket: PathBuf) {
     let server = Server::bind(socket).unwrap();
     let done = Rc::new(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     let main = async move {
-        server.run(&function, async move { clock.readable(&done).await }).await;
+        server.run(&function, &Default::default(), async move { clock.readable(&done).await }).await;
         assert_at_rest(&powered);
         let counters = controller.counters();
         let ftl = controller.ftl().counters();

@@ -127,7 +127,9 @@ async fn fabric(how: How, clock: &Clock, link: Port) -> Port {
         let sockets = Sockets::new(clock, server.address(), Digests::new().with_header(true).with_data(true));
         let inner = clock.clone();
         clock.spawn("target", async move {
-            nvme_tcp::run(&inner, &target, &[server], std::future::pending()).await.unwrap();
+            nvme_tcp::run(&inner, &target, &[server], &Default::default(), std::future::pending())
+                .await
+                .unwrap();
         });
         Adapter::real(clock, Box::new(sockets))
     };

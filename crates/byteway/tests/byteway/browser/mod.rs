@@ -74,11 +74,16 @@ impl Browser {
 
     /// Opens a file and waits until it is loaded and has drawn its charts, or has failed to.
     pub fn open(&mut self, file: &Path, view: View) -> Shown<'_> {
+        self.open_at(&format!("file://{}", file.canonicalize().unwrap().display()), view)
+    }
+
+    /// As [`Browser::open`], at an address. What the page fetches below that address is no defect.
+    pub fn open_at(&mut self, url: &str, view: View) -> Shown<'_> {
         let target = self.ask(None, "Target.createTarget", json!({ "url": "about:blank" }), &mut Vec::new());
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = self.ask(None, "Target.attachToTarget", attach, &mut Vec::new());
         let session = attached["sessionId"].as_str().unwrap().to_owned();
-        let url = format!("file://{}", file.canonicalize().unwrap().display());
+        let url = url.to_owned();
         let mut shown =
             Shown { browser: self, session, url: url.clone(), complaints: Vec::new(), loaded: false };
         for domain in ["Runtime", "Log", "Network", "Page"] {
@@ -192,7 +197,9 @@ impl Shown<'_> {
             }
             "Network.requestWillBeSent" => {
                 let url = params["request"]["url"].as_str().unwrap_or_default();
-                if url != self.url && !url.starts_with("data:") && !url.starts_with("blob:") {
+                // A file has nothing below it.
+                let is_own = url == self.url || self.url.starts_with("http:") && url.starts_with(&self.url);
+                if !is_own && !url.starts_with("data:") && !url.starts_with("blob:") {
                     self.complaints.push(format!("request: {url}"));
                 }
             }
@@ -218,6 +225,12 @@ impl Shown<'_> {
         let result = self.call("Runtime.evaluate", params);
         assert!(result.get("exceptionDetails").is_none(), "{}", result["exceptionDetails"]);
         result["result"]["value"].clone()
+    }
+
+    /// Bytes that the page's script holds, after a collection of its garbage.
+    pub fn heap_bytes(&mut self) -> u64 {
+        self.call("HeapProfiler.collectGarbage", json!({}));
+        self.call("Runtime.getHeapUsage", json!({}))["usedSize"].as_f64().unwrap() as u64
     }
 
     /// Checks each figure and returns their number: missing or overflowing content is a complaint.

@@ -2,6 +2,7 @@
 
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::admin::setting::is_supported;
+use crate::controller::core::Core;
 use crate::controller::namespace::record::Totals;
 use crate::controller::state::feature::{TEMPERATURE, is_of_namespace};
 use byteway_clock::{Delay, Lateness, Timing};
@@ -12,6 +13,11 @@ use byteway_wire::nvme::vendor::pace::PaceLog;
 use byteway_wire::nvme::{
     AdminOpcode, CommandsSupportedLog, FeaturesSupportedLog, NvmOpcode, SmartLog, SupportedLogPages, lid,
 };
+
+/// The SMART / Health Information log page of a controller.
+pub(crate) fn smart_of(core: &Core) -> SmartLog {
+    smart(&core.totals(), core.critical_warning(), core.percentage_used(), &core.backing.health())
+}
 
 /// The SMART / Health Information log page.
 pub fn smart(totals: &Totals, critical_warning: u8, percentage_used: u8, health: &Health) -> SmartLog {

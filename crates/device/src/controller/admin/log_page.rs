@@ -2,7 +2,7 @@
 
 use crate::config::CommandSet;
 use crate::controller::admin::log::{
-    collection, commands_supported, features_supported, pace, smart, supported_log_pages,
+    collection, commands_supported, features_supported, pace, smart_of, supported_log_pages,
 };
 use crate::controller::command::context::Context;
 use crate::controller::command::send::send_page;
@@ -58,10 +58,7 @@ fn page(sets: &CommandSets, lid: u8, csi: u8) -> Option<Vec<u8>> {
             supported_log_pages(&core.config, core.clock.timing()).as_bytes().to_vec()
         }
         lid::ERROR_INFORMATION => core.errors.page(),
-        lid::SMART => {
-            let (warning, used) = (core.critical_warning(), core.percentage_used());
-            smart(&core.totals(), warning, used, &core.backing.health()).as_bytes().to_vec()
-        }
+        lid::SMART => smart_of(core).as_bytes().to_vec(),
         lid::FIRMWARE_SLOT => {
             let mut page = FirmwareSlotLog { afi: 1, ..Default::default() };
             page.frs[0] = ascii_field(env!("CARGO_PKG_VERSION"));

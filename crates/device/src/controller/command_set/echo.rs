@@ -17,7 +17,6 @@ use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
-use crate::controller::state::counters::add;
 use byteway_clock::{Clock, Delay};
 use byteway_firmware::MediaError;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
@@ -122,8 +121,7 @@ async fn put(
     let (number, bytes) = echo_of(context, namespace)?;
     context.bring(workspace, bytes.into(), Landing::Dram).await?;
     echoes.borrow_mut().insert(number, workspace.bytes.clone());
-    add(&context.core.counters.writes, 1);
-    add(&context.core.counters.written_bytes, bytes.into());
+    context.core.count_write(context.span, bytes.into());
     Ok(Reply::Done([0; 2]))
 }
 
@@ -142,8 +140,7 @@ async fn get(
     }
     send(context, workspace).await?;
     let sent = workspace.bytes.len() as u32;
-    add(&context.core.counters.reads, 1);
-    add(&context.core.counters.read_bytes, sent.into());
+    context.core.count_read(context.span, sent.into());
     Ok(Reply::Done([sent, 0]))
 }
 

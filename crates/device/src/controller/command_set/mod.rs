@@ -275,9 +275,9 @@ pub struct CommandSets {
 
 /// Executes an I/O command in one step, in immediate mode. `false`: it needs a command slot.
 #[inline]
-pub(crate) fn execute_at_once(core: &Core, queue: &SubmissionQueue, sqe: &Sqe) -> bool {
+pub(crate) fn execute_at_once(core: &Core, queue: &SubmissionQueue, sqe: &Sqe, span: SpanId) -> bool {
     // No opcode of the sink is executed at once.
-    core.inventory.set_of(sqe.nsid) == CommandSet::Nvm && nvm::at_once::execute(core, queue, sqe)
+    core.inventory.set_of(sqe.nsid) == CommandSet::Nvm && nvm::at_once::execute(core, queue, sqe, span)
 }
 
 /// Execution of commands.

@@ -66,7 +66,11 @@ impl Core {
 
     /// The host has submitted commands up to `tail`. The caller wakes a fetch task.
     pub(crate) fn submitted(&self, queue: &SubmissionQueue, tail: u32) -> Result<(), DoorbellError> {
+        let before = queue.tail();
         queue.set_tail(tail)?;
+        if self.port.ios().is_some() {
+            queue.note_rung(before, self.clock.now());
+        }
         if queue.missing.get() > 0 {
             self.parked.trains.skip(queue);
         }

@@ -7,6 +7,7 @@
 //! | [`completion`] | completions: posting and announcing |
 //! | [`waiting`] | ending commands that have no command slot |
 //! | [`record`] | the controller's non-volatile state |
+//! | `books` | what commands have moved, in counters and in the I/O ledger of a drive that is watched |
 //! | `peers` | the controllers of one drive |
 //!
 //! It knows no command and no command set.
@@ -37,6 +38,7 @@ use byteway_wire::nvme::{Sqe, Status};
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
+mod books;
 pub mod completion;
 pub mod doorbell;
 pub(crate) mod peers;
@@ -199,6 +201,10 @@ impl Core {
     /// Starts a command in a slot that was taken for it.
     pub(crate) fn start(&self, slot: u32, command: Command) {
         self.begin();
+        self.name_span(&command.permit, &command.sqe);
+        if let Some(second) = &command.second {
+            self.name_span(&second.permit, &second.sqe);
+        }
         self.slots.at(slot).dispatch(command);
     }
 

@@ -21,7 +21,7 @@ use crate::controller::queue::ring::{Fetching, QueueFate, SubmissionQueue};
 use crate::controller::queue::train::Train;
 use crate::controller::state::counters::add;
 use crate::controller::state::slot::{Command, Payload};
-use byteway_clock::Stage;
+use byteway_clock::{SpanId, Stage};
 use byteway_link::{Direction, Entry, Fault, Purpose};
 use byteway_wire::nvme::vendor::{Chunk, Framing, Methods};
 use byteway_wire::nvme::{Sqe, Status};
@@ -168,7 +168,10 @@ fn take_batch(
     for _ in 0..count {
         let slot = core.slots.take(queue.id == 0).expect("the arbiter was told how many slots are free");
         let (entry, permit) = queue.take();
-        let span = core.port.followed(queue.id, entry as u16);
+        let mut span = core.port.followed(queue.id, entry as u16);
+        if span == SpanId::NONE && core.port.ios().is_some() {
+            span = core.open_span(&queue, entry, &permit);
+        }
         core.port.spans().charge(span, core.clock.now(), Stage::Doorbell);
         places.push(EntryResources { permit, slot, span });
     }

@@ -32,7 +32,10 @@ pub fn start(sets: &CommandSets, sqe: Sqe, place: EntryResources) {
     let core = &sets.core;
     let EntryResources { permit, slot, span } = place;
     let is_at_once = core.clock.is_immediate() && !core.clock.is_traced() && permit.queue().id > 0;
-    if is_at_once && execute_at_once(core, permit.queue(), &sqe) {
+    if is_at_once {
+        core.name_span(&permit, &sqe);
+    }
+    if is_at_once && execute_at_once(core, permit.queue(), &sqe, span) {
         core.background.command_ended();
         core.post(permit, sqe.cid(), Status::SUCCESS, [0; 2], span);
         return core.free_slot(slot);

@@ -1,6 +1,6 @@
 //! Submission and completion queues, as the controller sees them (NVMe Base 2.1, 3.3).
 
-use byteway_clock::{Clock, Notify};
+use byteway_clock::{Clock, Notify, SpanId, Time};
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{AsyncEvent, Cqe, QueuePriority, Sqe, Status};
 use std::cell::{Cell, RefCell};
@@ -165,6 +165,9 @@ pub struct SubmissionQueue {
     reads: RefCell<Vec<u32>>,
     outstanding: Cell<u32>,
     drained: Notify,
+    /// By entry: when its doorbell was taken. Empty unless the drive is watched.
+    rung: RefCell<Vec<Time>>,
+    clock: Clock,
 }
 
 impl SubmissionQueue {
@@ -197,6 +200,8 @@ impl SubmissionQueue {
             reads: RefCell::default(),
             outstanding: Cell::default(),
             drained: Notify::new(clock),
+            rung: RefCell::default(),
+            clock: clock.clone(),
         })
     }
 
@@ -247,13 +252,29 @@ impl SubmissionQueue {
         Ok(())
     }
 
+    /// Notes that the doorbell of the entries from `from` up to the tail was taken at `now`.
+    pub fn note_rung(&self, from: u32, now: Time) {
+        let mut rung = self.rung.borrow_mut();
+        rung.resize(self.entries as usize, Time::ZERO);
+        let mut entry = from;
+        while entry != self.tail.get() {
+            rung[entry as usize] = now;
+            entry = self.after(entry, 1);
+        }
+    }
+
+    /// When the doorbell of an entry was taken, if it was noted.
+    pub fn rung_at(&self, entry: u32) -> Option<Time> {
+        self.rung.borrow().get(entry as usize).copied()
+    }
+
     /// Takes the entry at the head: its index, and the permit to complete it.
     pub fn take(self: &Rc<Self>) -> (u32, Permit) {
         let slot = self.head.get();
         self.consume(1);
         self.completion_queue.reserve();
         self.outstanding.set(self.outstanding.get() + 1);
-        (slot, Permit { queue: Some(self.clone()), behind: Cell::default(), is_lent: Cell::default() })
+        (slot, Permit::of(self.clone()))
     }
 
     /// Index of the next entry to be fetched.
@@ -331,6 +352,8 @@ pub(crate) fn distance(from: u32, to: u32, entries: u32) -> u32 {
 /// unused, as in a reset, it gives the slot back.
 pub struct Permit {
     queue: Option<Rc<SubmissionQueue>>,
+    /// The span that the device has opened for the command, which ends with the permit.
+    span: Cell<SpanId>,
     /// Further slots reserved for the result that follows the completion.
     behind: Cell<u32>,
     /// The slot is lent: not reserved at the moment.
@@ -362,6 +385,28 @@ impl SlotRun {
 }
 
 impl Permit {
+    fn of(queue: Rc<SubmissionQueue>) -> Permit {
+        let span = Cell::new(SpanId::NONE);
+        Permit { queue: Some(queue), span, behind: Cell::default(), is_lent: Cell::default() }
+    }
+
+    /// Has the span end with the permit.
+    pub fn own_span(&self, span: SpanId) {
+        self.span.set(span);
+    }
+
+    /// The span that ends with the permit; [`SpanId::NONE`]: none.
+    #[inline]
+    pub fn span(&self) -> SpanId {
+        self.span.get()
+    }
+
+    /// Takes the span, which no longer ends with the permit.
+    #[inline]
+    pub fn take_span(&self) -> SpanId {
+        self.span.replace(SpanId::NONE)
+    }
+
     /// The queue that the command came from.
     pub fn queue(&self) -> &Rc<SubmissionQueue> {
         self.queue.as_ref().expect("a permit is used once")
@@ -463,13 +508,16 @@ impl Permit {
     pub fn unpark(queue: Rc<SubmissionQueue>) -> Permit {
         queue.completion_queue.reserve();
         queue.outstanding.set(queue.outstanding.get() + 1);
-        Permit { queue: Some(queue), behind: Cell::default(), is_lent: Cell::default() }
+        Permit::of(queue)
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
+            if self.span() != SpanId::NONE {
+                queue.clock.spans().close(self.take_span());
+            }
             self.unreserve_behind(&queue.completion_queue);
             match self.is_lent.get() {
                 true => queue.lent.set(queue.lent.get() - 1),

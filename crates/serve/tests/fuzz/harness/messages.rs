@@ -118,7 +118,7 @@ fn serve(shape: Shape, socket: PathBuf, stop: OwnedFd, said: mpsc::Sender<()>) {
         let server = Server::bind(socket).expect("a new directory has no other server");
         said.send(()).expect("the other end waits for it");
         let (clock, stop) = (served.clock.clone(), Rc::new(stop));
-        server.run(&served.function, async move { clock.readable(&stop).await }).await;
+        server.run(&served.function, &Default::default(), async move { clock.readable(&stop).await }).await;
         let controller = &served.drive.controller;
         assert!(
             controller.is_quiet() && !controller.is_busy(),

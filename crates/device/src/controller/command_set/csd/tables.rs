@@ -4,7 +4,6 @@ use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::send::send;
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::csd::life::{status_of, tables_of};
-use crate::controller::state::counters::add;
 use byteway_clock::Stage;
 use byteway_firmware::WorkKind;
 use byteway_query::Schema;
@@ -113,8 +112,7 @@ pub(crate) async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Re
     read.map_err(|error| status_of(core, error))?;
     context.check()?;
     send(context, workspace).await?;
-    add(&core.counters.reads, 1);
-    add(&core.counters.read_bytes, bytes);
+    core.count_read(context.span, bytes);
     Ok(Reply::Done([0; 2]))
 }
 

@@ -221,8 +221,7 @@ pub(crate) async fn result(
         Ok(_) | Err(_) => cursors.close(cursor),
     }
     let dw1 = fetched?;
-    add(&core.counters.reads, 1);
-    add(&core.counters.read_bytes, workspace.bytes.len() as u64);
+    core.count_read(context.span, workspace.bytes.len() as u64);
     Ok(Reply::Done([workspace.bytes.len() as u32, dw1]))
 }
 

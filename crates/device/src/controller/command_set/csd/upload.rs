@@ -7,7 +7,6 @@ use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::csd::cost;
 use crate::controller::command_set::csd::life::{status_of, tables_of};
 use crate::controller::command_set::csd::tables::{check_bytes, table};
-use crate::controller::state::counters::add;
 use byteway_clock::{Clock, Delay, Notify, Stage, Time};
 use byteway_firmware::WorkKind;
 use byteway_query::{QueryError, Schema, group, ipc};
@@ -163,8 +162,7 @@ pub(crate) async fn append(
     let appended = tables.append(context.span, core.port.spans(), TableId(command.table), groups).await;
     let rows = appended.map_err(|error| status_of(core, error))?;
     drop(held);
-    add(&core.counters.writes, 1);
-    add(&core.counters.written_bytes, bytes.len() as u64);
+    core.count_write(context.span, bytes.len() as u64);
     Ok(Reply::Done([rows as u32, (rows >> 32) as u32]))
 }
 

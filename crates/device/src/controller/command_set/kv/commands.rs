@@ -12,7 +12,6 @@ use crate::controller::command_set::kv::pairs::{
     value_bytes_max, writable_pairs,
 };
 use crate::controller::queue::partial::StreamHead;
-use crate::controller::state::counters::add;
 use byteway_kv::{Key, Origin, StoreMode};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::{KeyField, List, Retrieve, Store, list};
@@ -60,13 +59,13 @@ pub(crate) async fn store_many(context: &Context<'_>, workspace: &mut Workspace)
             break;
         }
         *stored += 1;
-        add(&core.counters.written_bytes, value.len() as u64);
+        core.count_written(context.span, 0, value.len() as u64);
         context.check()?;
     }
     // Pairs before a failed one are acknowledged, so they must be durable, too.
     make_durable(core, context.span, &pairs).await?;
     ended?;
-    add(&core.counters.writes, 1);
+    core.count_written(context.span, 1, 0);
     Ok(Reply::Done([command.pairs, 0]))
 }
 
@@ -101,8 +100,7 @@ pub(crate) async fn retrieve(context: &Context<'_>, workspace: &mut Workspace) -
         }
         send(context, workspace).await?;
     }
-    add(&core.counters.reads, 1);
-    add(&core.counters.read_bytes, bytes.into());
+    core.count_read(context.span, bytes.into());
     Ok(if is_behind { Reply::Result([length, bytes]) } else { Reply::Done([length, 0]) })
 }
 
@@ -126,8 +124,7 @@ pub(crate) async fn list_keys(context: &Context<'_>, workspace: &mut Workspace) 
         list::push(&mut workspace.bytes, key.as_bytes());
     }
     send(context, workspace).await?;
-    add(&core.counters.reads, 1);
-    add(&core.counters.read_bytes, workspace.bytes.len() as u64);
+    core.count_read(context.span, workspace.bytes.len() as u64);
     Ok(Reply::Done([0; 2]))
 }
 

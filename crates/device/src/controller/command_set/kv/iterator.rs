@@ -6,7 +6,6 @@ use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::send::send;
 use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::kv::pairs::{key_or_first, pairs_of, status_of};
-use crate::controller::state::counters::add;
 use byteway_clock::{Clock, Delay, Notify, Time};
 use byteway_kv::{Cursor, Key};
 use byteway_wire::nvme::Status;
@@ -152,8 +151,7 @@ impl Iterators {
         match told {
             Ok(told) => {
                 self.give_back(command.iterator, place, core.clock.now());
-                add(&core.counters.reads, 1);
-                add(&core.counters.read_bytes, workspace.bytes.len() as u64);
+                core.count_read(context.span, workspace.bytes.len() as u64);
                 Ok(Reply::Done(told))
             }
             Err(status) => {

@@ -70,8 +70,7 @@ pub(crate) async fn store_at(
     let told = stored.map_err(|error| status_of(core, error))?;
     make_durable(core, span, pairs).await?;
     add(&core.counters.buffered_bytes, named.bytes.into());
-    add(&core.counters.writes, 1);
-    add(&core.counters.written_bytes, named.bytes.into());
+    core.count_write(span, named.bytes.into());
     Ok(told)
 }
 

@@ -91,8 +91,7 @@ pub(crate) async fn put(
     let stored = pairs.store_told(context.span, spans, key, value, origin, mode).await;
     let told = stored.map_err(|error| status_of(core, error))?;
     make_durable(core, context.span, pairs).await?;
-    add(&core.counters.writes, 1);
-    add(&core.counters.written_bytes, value.len() as u64);
+    core.count_write(context.span, value.len() as u64);
     // A host that places values itself must learn where other values were placed.
     let is_told = context.queue.methods.get().cxl_mem();
     Ok(Reply::Done(if is_told { [told.pointer, told.place] } else { [0; 2] }))

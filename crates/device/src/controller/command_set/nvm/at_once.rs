@@ -8,24 +8,25 @@
 use crate::controller::core::Core;
 use crate::controller::queue::ring::{QueueFate, SubmissionQueue};
 use crate::controller::state::counters::add;
+use byteway_clock::SpanId;
 use byteway_link::{Direction, Purpose};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::nvme::command::{FUSE_NONE, PSDT_PRP};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Segment, Sqe};
 
 /// Executes a command of the NVM command set, if possible. `false`: it needs a command slot.
-pub(crate) fn execute(core: &Core, queue: &SubmissionQueue, sqe: &Sqe) -> bool {
+pub(crate) fn execute(core: &Core, queue: &SubmissionQueue, sqe: &Sqe, span: SpanId) -> bool {
     let opcode = NvmOpcode(sqe.opcode());
     let is_plain = sqe.psdt() == PSDT_PRP && sqe.fuse() == FUSE_NONE && queue.methods.get().is_empty();
     let is_own = core.router.get().is_none() && !queue.is_lent.get() && queue.fate.get() == QueueFate::Live;
     if !is_plain || !is_own || !matches!(opcode, NvmOpcode::READ | NvmOpcode::WRITE) {
         return false;
     }
-    let done = if opcode == NvmOpcode::READ { read(core, sqe) } else { write(core, sqe) };
+    let done = if opcode == NvmOpcode::READ { read(core, sqe, span) } else { write(core, sqe, span) };
     done.is_some()
 }
 
-fn read(core: &Core, sqe: &Sqe) -> Option<()> {
+fn read(core: &Core, sqe: &Sqe, io: SpanId) -> Option<()> {
     let rw = ReadWrite::parse(sqe);
     let namespace = core.namespace(sqe.nsid).ok()?;
     let span = namespace.span(rw.slba, rw.blocks().into()).ok()?;
@@ -45,14 +46,12 @@ fn read(core: &Core, sqe: &Sqe) -> Option<()> {
         core.port.write_content(address, content.clone(), at, bytes, epoch, Purpose::Data).ok()?;
         at += bytes;
     }
-    let counters = &core.counters;
-    add(&counters.data_out_bytes, span.bytes);
-    add(&counters.reads, 1);
-    add(&counters.read_bytes, span.bytes);
+    add(&core.counters.data_out_bytes, span.bytes);
+    core.count_read(io, span.bytes);
     Some(())
 }
 
-fn write(core: &Core, sqe: &Sqe) -> Option<()> {
+fn write(core: &Core, sqe: &Sqe, io: SpanId) -> Option<()> {
     let rw = ReadWrite::parse(sqe);
     let namespace = core.namespace(sqe.nsid).ok()?;
     namespace.check_writable().ok()?;
@@ -78,10 +77,8 @@ fn write(core: &Core, sqe: &Sqe) -> Option<()> {
     core.port.gather_at_once(segments, epoch, granularity, Purpose::Data, take).ok()?;
     let content = content.unwrap_or_else(|| Content::of(&parts, core.config.keep));
     core.backing.write_at_once(unit, content);
-    let counters = &core.counters;
-    add(&counters.data_in_bytes, span.bytes);
-    add(&counters.writes, 1);
-    add(&counters.written_bytes, span.bytes);
+    add(&core.counters.data_in_bytes, span.bytes);
+    core.count_write(io, span.bytes);
     Some(())
 }
 

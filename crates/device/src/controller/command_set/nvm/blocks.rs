@@ -216,8 +216,6 @@ pub(crate) fn check_equal(
             return Err(Status::COMPARE_FAILURE);
         }
     }
-    let counters = &context.core.counters;
-    add(&counters.reads, 1);
-    add(&counters.read_bytes, span.bytes);
+    context.core.count_read(context.span, span.bytes);
     Ok(())
 }

@@ -104,8 +104,7 @@ async fn compare_and_write(
     let written = exchange.write(second.span, spans, &mut workspace.contents, durable).await;
     first.charge(Stage::Queueing);
     if written.is_ok() {
-        add(&core.counters.writes, 1);
-        add(&core.counters.written_bytes, span.bytes);
+        core.count_write(second.span, span.bytes);
     }
     Ok(written.map_err(|error| status_of(error, Status::WRITE_FAULT)))
 }

@@ -10,7 +10,6 @@ use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::nvm::blocks::{Fill, fetch_units, write_part, write_units};
 use crate::controller::command_set::nvm::identify::{COPY_RANGES_MAX, copy_limits_of};
 use crate::controller::namespace::{Namespace, Span};
-use crate::controller::state::counters::add;
 use byteway_wire::nvme::{Copy, CopyRange, Status};
 
 /// Executes a Copy. On a failure, dword 0 of the completion is the number of the first range that was not copied.
@@ -41,8 +40,7 @@ pub async fn copy(context: &Context<'_>, workspace: &mut Workspace) -> Result<()
     if context.durable(command.fua) {
         settle(context).await?;
     }
-    add(&core.counters.writes, 1);
-    add(&core.counters.written_bytes, blocks * namespace.block.bytes() as u64);
+    core.count_write(context.span, blocks * namespace.block.bytes() as u64);
     Ok(())
 }
 

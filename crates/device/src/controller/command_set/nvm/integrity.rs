@@ -6,7 +6,6 @@ use crate::controller::command::media::settle;
 use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::nvm::blocks::{Fill, fetch_units, write_part, write_units};
 use crate::controller::namespace::Span;
-use crate::controller::state::counters::add;
 use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::nvme::{ReadWrite, Status};
 
@@ -32,8 +31,7 @@ pub async fn verify(context: &Context<'_>, workspace: &mut Workspace) -> Result<
         fetch_units(context, workspace, &namespace, span).await?;
         done += count;
     }
-    add(&core.counters.reads, 1);
-    add(&core.counters.read_bytes, whole.bytes);
+    core.count_read(context.span, whole.bytes);
     Ok(())
 }
 

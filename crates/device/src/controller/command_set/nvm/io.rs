@@ -6,7 +6,6 @@ use crate::controller::command::send::send_units;
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::nvm::blocks::{Fill, check_equal, fetch_units, write_part, write_units};
 use crate::controller::namespace::{Namespace, Span};
-use crate::controller::state::counters::add;
 use byteway_clock::Stage;
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::{DatasetManagement, NSID_ALL, Range, ReadWrite, Status, WriteZeroes};
@@ -30,8 +29,7 @@ pub(crate) async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Re
     core.clock.sleep_until(passage).await;
     context.charge(Stage::Link);
     context.check()?;
-    add(&core.counters.reads, 1);
-    add(&core.counters.read_bytes, span.bytes);
+    core.count_read(context.span, span.bytes);
     Ok(())
 }
 
@@ -51,8 +49,7 @@ pub(crate) async fn write(context: &Context<'_>, workspace: &mut Workspace) -> R
         workspace.bytes = bytes;
         written?;
     }
-    add(&core.counters.writes, 1);
-    add(&core.counters.written_bytes, span.bytes);
+    core.count_write(context.span, span.bytes);
     Ok(())
 }
 

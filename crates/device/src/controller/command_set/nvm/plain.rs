@@ -96,8 +96,7 @@ impl Plain {
         core.clock.sleep_until(passage.sent).await;
         context.charge(Stage::Link);
         context.check()?;
-        add(&core.counters.reads, 1);
-        add(&core.counters.read_bytes, u64::from(bytes));
+        core.count_read(context.span, u64::from(bytes));
         Ok(())
     }
 
@@ -126,8 +125,7 @@ impl Plain {
         let content = workspace.contents.pop().ok_or(Status::INTERNAL_ERROR)?;
         let written = core.backing.write_one(context.span, core.clock.spans(), self.unit, content).await;
         written.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
-        add(&core.counters.writes, 1);
-        add(&core.counters.written_bytes, u64::from(bytes));
+        core.count_write(context.span, u64::from(bytes));
         Ok(())
     }
 }

@@ -4,7 +4,6 @@ use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::send::{send, send_units};
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::raw_flash::INVALID_FIELD;
-use crate::controller::state::counters::add;
 use byteway_clock::Stage;
 use byteway_flash::{BlockId, Geometry, Mode, Outcome, Ppa, Priority, Spare, Ticket};
 use byteway_wire::IntoBytes;
@@ -63,8 +62,7 @@ pub(super) async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Re
     core.clock.sleep_until(sent).await;
     context.charge(Stage::Link);
     context.check()?;
-    add(&core.counters.reads, 1);
-    add(&core.counters.read_bytes, u64::from(read.bytes()));
+    core.count_read(context.span, u64::from(read.bytes()));
     Ok(Reply::Done([unreadable as u32, (unreadable >> 32) as u32]))
 }
 
@@ -90,8 +88,7 @@ pub(super) async fn program(context: &Context<'_>, workspace: &mut Workspace) ->
     let ticket = flash.ticket();
     flash.submit_program(block, program.stripe, batch, priority, &ticket);
     written(context, ticket.wait().await)?;
-    add(&core.counters.writes, 1);
-    add(&core.counters.written_bytes, u64::from(payload_bytes(units)));
+    core.count_write(context.span, u64::from(payload_bytes(units)));
     Ok(Reply::Done([0; 2]))
 }
 

@@ -9,7 +9,6 @@ use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::command_set::sink::memory::SinkMemory;
 use crate::controller::queue::partial::StreamHead;
-use crate::controller::state::counters::add;
 use byteway_clock::{Clock, Stage};
 use byteway_firmware::WorkKind;
 use byteway_wire::nvme::vendor::piggyback::Head;
@@ -136,8 +135,7 @@ impl Sink {
     fn put(&self, context: &Context<'_>, extent: vendor::Sink, bytes: &[u8]) -> Reply {
         let core = context.core;
         self.memory.write(extent.offset, bytes);
-        add(&core.counters.writes, 1);
-        add(&core.counters.written_bytes, bytes.len() as u64);
+        core.count_write(context.span, bytes.len() as u64);
         Reply::Done([crc32c::crc32c(bytes), 0])
     }
 
@@ -157,8 +155,7 @@ impl Sink {
         workspace.bytes.clear();
         self.memory.read(extent.offset, extent.bytes, &mut workspace.bytes);
         if is_behind {
-            add(&core.counters.reads, 1);
-            add(&core.counters.read_bytes, u64::from(extent.bytes));
+            core.count_read(context.span, u64::from(extent.bytes));
             return Ok(Reply::Result([crc32c::crc32c(&workspace.bytes), extent.bytes]));
         }
         context.set_up_dma(extent.bytes.into()).await?;
@@ -166,8 +163,7 @@ impl Sink {
         core.clock.sleep_until(sent).await;
         context.charge(Stage::Link);
         context.check()?;
-        add(&core.counters.reads, 1);
-        add(&core.counters.read_bytes, u64::from(extent.bytes));
+        core.count_read(context.span, u64::from(extent.bytes));
         Ok(Reply::Done([crc32c::crc32c(&workspace.bytes), 0]))
     }
 }

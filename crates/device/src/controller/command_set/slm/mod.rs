@@ -17,7 +17,6 @@ use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
-use crate::controller::state::counters::add;
 use byteway_clock::{Clock, Delay, Stage};
 use byteway_firmware::{MediaError, WorkKind};
 use byteway_wire::IntoBytes;
@@ -222,8 +221,7 @@ async fn read(
     workspace.bytes.resize(access.bytes as usize, 0);
     memory.read(access.start, &mut workspace.bytes);
     send(context, workspace).await?;
-    add(&core.counters.reads, 1);
-    add(&core.counters.read_bytes, access.bytes.into());
+    core.count_read(context.span, access.bytes.into());
     Ok(Reply::Done([0; 2]))
 }
 
@@ -238,8 +236,7 @@ async fn write(
     let access = transfer(context, memory)?;
     context.bring(workspace, access.bytes.into(), Landing::Dram).await?;
     memory.write(access.start, &workspace.bytes);
-    add(&core.counters.writes, 1);
-    add(&core.counters.written_bytes, access.bytes.into());
+    core.count_write(context.span, access.bytes.into());
     Ok(Reply::Done([0; 2]))
 }
 
