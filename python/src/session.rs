@@ -1,5 +1,9 @@
 //! A drive that stays attached. The simulator's tasks belong to one thread, so a session has one of its own; requests go to it by a
 //! channel. While no request is there the thread sleeps in the channel, and virtual time stands still.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the interpreter's threads are not the simulator's: each session has an executor of its own"
+)]
 
 use crate::error::{self, raised};
 use byteway_console::error::InputError;
