@@ -25,7 +25,7 @@ fn printed(output: &Output) -> String {
 fn the_jobs_run_and_their_results_are_measurements() {
     let folder = tempfile::tempdir().unwrap();
     let jobs =
-        byteway(folder.path(), &["fit", "--jobs", "--runtime", "1ms", "--ramp", "1ms", "--size", "64m"]);
+        byteway(folder.path(), &["fit", "--jobs", "--runtime", "10ms", "--ramp", "1ms", "--size", "64m"]);
     let jobs = printed(&jobs);
     assert!(jobs.contains("DESTROY ALL DATA") && jobs.contains("filename=${DRIVE}"), "{jobs}");
     let sets = vec!["drive.override.controller.max_io_queues=128".to_owned()];
