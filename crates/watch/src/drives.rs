@@ -61,7 +61,7 @@ impl WatchedDrive {
         self.latest.borrow().as_ref().map(|latest| latest.figures.clone())
     }
 
-    /// Whether it can be used, as of [`Drives::refresh`].
+    /// Whether it can be used, as of the last refresh.
     pub fn state(&self) -> DriveState {
         if self.watch.has_ended() {
             return DriveState::Ended;
