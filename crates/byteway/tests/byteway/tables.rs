@@ -178,6 +178,25 @@ fn cases(path: &str, folder: &Path) -> Vec<String> {
             compared("kv-packing.toml", &["kv.packing=none,all"]),
             compared("target-cores.toml", &["target.path=block,bypass", "drive.nand.copies=1,8"]),
         ],
+        "sweep" => {
+            let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+            let scenario = scenario("queue-depth.toml");
+            let vary = "[[vary]]\nkey = \"iodepth\"\nvalues = \"1..64x2\"\n[[vary]]\nkey = \"bs\"\nvalues = \"4 KiB,64 KiB,1 MiB\"\n";
+            let search = |method: &str, metric: &str| {
+                let head =
+                    format!("scenario = \"{}\"\n[set]\n\"job.0.runtime\" = \"2 ms\"\n", scenario.display());
+                format!("{head}{vary}[search]\nmethod = \"{method}\"\nmetric = \"{metric}\"\n")
+            };
+            write("grid.toml", &search("grid", "p99_ns"));
+            write("front.toml", &search("pareto", "iops"));
+            vec![run("sweep grid.toml --no-cache --quiet"), run("sweep front.toml --no-cache --quiet")]
+        }
+        "fit" => {
+            let point =
+                "rw,bs,iodepth,metric,value,unit\nrandread,4k,1,mean,90,us\nrandread,16k,1,mean,100,us\n";
+            std::fs::write(folder.join("points.csv"), point).unwrap();
+            vec![run("fit points.csv --base p4500 --hold-out none --quiet")]
+        }
         "threshold" => {
             let file = scenario("small-payloads.toml");
             vec![run(&format!("threshold {} --set job.0.count=20", file.display()))]
@@ -224,7 +243,7 @@ fn cases(path: &str, folder: &Path) -> Vec<String> {
         "serve" | "media check" => Vec::new(),
         // These print no tables, but keys, values, TOML, JSON, plans.
         "kv put" | "kv get" | "kv list" | "kv del" | "kv exist" | "trace convert" | "profile show"
-        | "fio" | "schema" | "fuzz" => Vec::new(),
+        | "fio" | "schema" | "fuzz" | "completions" | "man" => Vec::new(),
         // `csd tables` loads; the other prints a sentence.
         "csd load" | "csd drop" => Vec::new(),
         other => {

@@ -308,7 +308,7 @@ fn what_is_cut_short_is_an_error() {
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() * 2 / 3]).unwrap();
         let error = read(&path, &ReadOptions { skip_bad_lines: true, ..ReadOptions::default() }).unwrap_err();
-        assert!(error.what.contains("cannot read") && error.cure.contains(word), "{error}");
+        assert!(error.what.contains("cannot continue reading") && error.cure.contains(word), "{error}");
     }
     let path = folder.path().join("t");
     write(&path, Format::Vscsi2, false, &records[..10]).unwrap();
