@@ -88,7 +88,7 @@ EngineName: TypeAlias = Literal["drive", "leveldb"]
 FineMethod: TypeAlias = Literal["piggyback", "piggyback-pipelined", "inline", "inline-reassembly", "mmio", "cxl-mem", "piggyback-cxl", "cxl-commit"]
 """How short payloads cross under `adaptive`."""
 
-Format: TypeAlias = Literal["auto", "mqsim", "disksim", "msr", "alibaba", "tencent", "systor", "fiu", "blkparse", "iolog2", "iolog3", "oraclegeneral", "vscsi1", "vscsi2", "spc", "cloudphysics", "columns"]
+Format: TypeAlias = Literal["auto", "mqsim", "disksim", "msr", "alibaba", "tencent", "systor", "fiu", "blkparse", "iolog2", "iolog3", "oraclegeneral", "vscsi1", "vscsi2", "spc", "cloudphysics", "biosnoop", "columns"]
 """Format of a trace."""
 
 Generator: TypeAlias = Literal["tpch-region", "tpch-nation", "tpch-supplier", "tpch-customer", "tpch-part", "tpch-partsupp", "tpch-orders", "tpch-lineitem", "vpic", "laghos", "deep-water"]
