@@ -169,7 +169,7 @@ fn health(drives: &Drives) -> (StatusCode, String) {
 mod tests {
     use super::*;
 
-    // The page of another site whose name leads to 127.0.0.1 could read the drives of whoever opens it.
+    // The page of another site whose name leads to 127.0.0.1 could read the drives of the user who opens it.
     #[test]
     fn only_addresses_and_localhost_are_local_names() {
         for name in

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::flags::Tables;
+use super::flags::{Tables, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
 use byteway_console::error::suggest;
@@ -120,10 +120,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let store = arguments.out.as_deref().map(|folder| Store::open(folder, count)).transpose()?;
     let interrupt = raised_by_signal();
     let bar = PointsBar::new(count, arguments.quiet);
-    let threads = match arguments.jobs {
-        Some(jobs) => usize::from(jobs),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = threads(arguments.jobs);
     let options = CompareOptions {
         threads,
         store: store.as_ref(),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::flags::{Tables, size};
+use super::flags::{Tables, size, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
 use byteway_console::error::InputError;
@@ -114,10 +114,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let output = output.map(Output::claim).transpose()?;
     let interrupt = raised_by_signal();
     let bar = PointsBar::new(runs(measurements.points.len()), arguments.quiet);
-    let threads = match arguments.threads {
-        Some(threads) => usize::from(threads),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = threads(arguments.threads);
     let request = Request {
         file: path.file_name().map_or(name, |name| name.to_string_lossy().into_owned()),
         measurements,

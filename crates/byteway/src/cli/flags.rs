@@ -61,6 +61,12 @@ pub(super) fn size(text: &str) -> Result<Bytes, UnitError> {
     }
 }
 
+/// Number of threads: as many as `jobs` says, or one for each processor.
+pub(super) fn threads(jobs: Option<u16>) -> usize {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    jobs.map_or_else(all, usize::from)
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum OutputFormat {
     /// Human-readable tables.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::flags::{OutputFormat, Tables};
+use super::flags::{OutputFormat, Tables, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
 use byteway_measure::output::{Output, print};
@@ -88,10 +88,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let output = output.map(Output::claim).transpose()?;
     let interrupt = raised_by_signal();
     let bar = PointsBar::new(plan.points(), arguments.quiet);
-    let threads = match arguments.jobs {
-        Some(jobs) => usize::from(jobs),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = threads(arguments.jobs);
     let reproduction = plan.run(threads, &interrupt, &bar);
     bar.finish();
     let written = output.map_or(Ok(()), |output| {

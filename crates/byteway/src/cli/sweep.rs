@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::flags::Tables;
+use super::flags::{Tables, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
 use byteway_measure::output::{Output, print};
@@ -95,10 +95,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let interrupt = raised_by_signal();
     let bar = PointsBar::growing(arguments.quiet);
-    let threads = match arguments.jobs {
-        Some(jobs) => usize::from(jobs),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = threads(arguments.jobs);
     let options = LocalOptions { threads, cache: cache.as_ref(), interrupt: &interrupt, bar: &bar };
     let ran = run_local(&mut sweep, &options);
     bar.finish();

@@ -17,18 +17,9 @@ impl Sweep {
     /// The points with the best figures, failures, and what was found.
     pub fn printed(&self, width: Width) -> String {
         let main = metric("metric", &self.space().search.metric).unwrap_or(Metric::Iops);
-        let shown = [main, Metric::Iops, Metric::MeanNs, Metric::P99Ns, Metric::WireBytesPerIo];
-        let mut metrics: Vec<Metric> = Vec::new();
-        shown
-            .into_iter()
-            .filter(|metric| !metrics.contains(metric))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .for_each(|one| {
-                if !metrics.contains(&one) {
-                    metrics.push(one);
-                }
-            });
+        let others = [Metric::Iops, Metric::MeanNs, Metric::P99Ns, Metric::WireBytesPerIo];
+        let metrics: Vec<Metric> =
+            std::iter::once(main).chain(others.into_iter().filter(|metric| *metric != main)).collect();
         let keys = self.space().dimensions.iter().map(|one| Column::text(one.key()));
         let figures = metrics.iter().map(|metric| Column::count(metric.header()));
         let mut table = TextTable::new(keys.chain(figures));

@@ -1,7 +1,7 @@
 //! A point as it travels to another process, and what runs it there.
 
 use super::cache::PointCache;
-use super::row::{Row, RowStatus};
+use super::row::Row;
 use crate::compare::{Outcome, SOURCES, fingerprint, run_followed};
 use byteway_console::error::{InputError, with_causes};
 use byteway_console::interrupt::Interrupt;
@@ -118,7 +118,6 @@ pub(super) fn run_point(
         // The figures stand; only a later sweep will have to run the point again.
         row.reason = Some(format!("not kept in the cache: {}", with_causes(&error)));
     }
-    debug_assert!(row.status != RowStatus::Done || outcome.done().is_some());
     cache.unlock(&own, lock);
     (row, Origin::Run)
 }
