@@ -77,6 +77,22 @@ fn a_point_is_never_run_twice_and_the_rows_are_the_same() {
     assert_eq!(rows(&path.join("mended")), rows(&path.join("first")));
 }
 
+// A full or read-only disk must change no row, and must be said.
+#[test]
+fn a_cache_that_takes_nothing_changes_no_row() {
+    let folder = space(DEPTHS);
+    let path = folder.path();
+    printed(&sweep(path, "space.toml --out first --no-cache"));
+    // Where the cache's folders would be are files.
+    std::fs::create_dir(path.join("cache")).unwrap();
+    for name in 0..=255 {
+        std::fs::write(path.join(format!("cache/{name:02x}")), "").unwrap();
+    }
+    let said = printed(&sweep(path, "space.toml --out second --cache cache"));
+    assert!(said.contains("5 results could not be written to the cache"), "{said}");
+    assert_eq!(rows(&path.join("first")), rows(&path.join("second")));
+}
+
 /// Values of a column of text.
 fn column(folder: &Path, name: &str) -> Vec<String> {
     let file = std::fs::File::open(folder.join("sweep.parquet")).unwrap();

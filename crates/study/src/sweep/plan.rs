@@ -17,6 +17,8 @@ pub struct Sweep {
     /// Points that came from the cache, and that were run.
     kept: usize,
     ran: usize,
+    /// Of those that were run, results that the cache could not take.
+    unkept: usize,
 }
 
 /// A point that the search chose.
@@ -43,7 +45,7 @@ impl Sweep {
     /// The search does not fit the varied keys.
     pub fn new(space: Space) -> Result<Sweep, InputError> {
         let search = space.start()?;
-        Ok(Sweep { space, search, points: Vec::new(), kept: 0, ran: 0 })
+        Ok(Sweep { space, search, points: Vec::new(), kept: 0, ran: 0, unkept: 0 })
     }
 
     /// The next points to run; empty at the end, and while rows are missing. Those in the cache need not be run, and are not returned.
@@ -114,6 +116,10 @@ impl Sweep {
         match ran.origin {
             Origin::Cache => self.kept += 1,
             Origin::Run => self.ran += 1,
+            Origin::Unkept => {
+                self.ran += 1;
+                self.unkept += 1;
+            }
         }
         Answer::Taken
     }
@@ -126,6 +132,11 @@ impl Sweep {
     /// Points chosen so far, those that came from the cache, and those that were run.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.points.len(), self.kept, self.ran)
+    }
+
+    /// Number of results that the cache could not take: a later sweep runs their points again.
+    pub fn unkept(&self) -> usize {
+        self.unkept
     }
 
     /// Number of failed points.

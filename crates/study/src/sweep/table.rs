@@ -58,6 +58,13 @@ impl Sweep {
         for row in failed {
             let _ = writeln!(out, "\nfailed: {}: {}", row.named(), row.reason.as_deref().unwrap_or_default());
         }
+        if self.unkept() > 0 {
+            let count = grouped(self.unkept() as u64);
+            let _ = writeln!(
+                out,
+                "\n{count} results could not be written to the cache: a later sweep runs them again"
+            );
+        }
         if let Some(found) = self.found() {
             let _ = writeln!(out, "\n{found}");
         }

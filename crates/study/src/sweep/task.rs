@@ -3,7 +3,7 @@
 use super::cache::PointCache;
 use super::row::Row;
 use crate::compare::{Outcome, SOURCES, fingerprint, run_followed};
-use byteway_console::error::{InputError, with_causes};
+use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
 use byteway_scenario::{Options, Scenario, ScenarioInput};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,8 @@ pub struct Task {
 pub enum Origin {
     /// It was run.
     Run,
+    /// It was run, and could not be written to the cache: a later sweep runs it again.
+    Unkept,
     /// It was in the cache.
     Cache,
 }
@@ -111,13 +113,10 @@ pub(super) fn run_point(
         return row;
     }
     let outcome = run();
-    let mut row = Row::of(&outcome);
-    if let Outcome::Done(found) = &outcome
-        && let Err(error) = cache.put(&own, found)
-    {
-        // The figures stand; only a later sweep will have to run the point again.
-        row.reason = Some(format!("not kept in the cache: {}", with_causes(&error)));
-    }
+    let origin = match outcome.done().map(|found| cache.put(&own, found)) {
+        Some(Err(_)) => Origin::Unkept,
+        _ => Origin::Run,
+    };
     cache.unlock(&own, lock);
-    (row, Origin::Run)
+    (Row::of(&outcome), origin)
 }
