@@ -1,7 +1,8 @@
 """An NVMe solid-state drive in software.
 
-`run` simulates a scenario, `compare` varies it, `reproduce` measures a paper's claims again; `trace`, `kv` and `csd` have block
-traces, key-value drives and computational drives. Wrong input raises `InputError` with its cure.
+`run` simulates a scenario, `compare` and `sweep` vary it, `fit` makes a profile of a drive of your own, `reproduce` measures a
+paper's claims again; `trace`, `kv` and `csd` have block traces, key-value drives and computational drives. Wrong input raises
+`InputError` with its cure.
 
     >>> import byteway
     >>> result = byteway.run({
@@ -15,6 +16,7 @@ traces, key-value drives and computational drives. Wrong input raises `InputErro
 from . import csd, errors, kv, profiles, sections, summary, trace
 from ._native import SOURCES as __sources__
 from ._native import VERSION as __version__
+from ._fit import Fit, fit, fit_jobs
 from ._run import Result, run
 from ._study import Comparison, Paper, Reproduction, compare, papers, reproduce, threshold
 from ._sweep import Sweep, sweep
@@ -28,6 +30,7 @@ __all__ = [
     "DriveError",
     "DriveGoneError",
     "Error",
+    "Fit",
     "Host",
     "InputError",
     "Interrupted",
@@ -49,6 +52,8 @@ __all__ = [
     "compare",
     "csd",
     "errors",
+    "fit",
+    "fit_jobs",
     "kv",
     "papers",
     "profiles",

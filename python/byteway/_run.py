@@ -34,6 +34,10 @@ class Result:
         """The content of `summary.json`."""
         return self._native.summary()
 
+    def to_fio_json(self) -> str:
+        """The figures in the form of fio's JSON, as `byteway run --format fio` prints them."""
+        return self._native.fio()
+
     @cached_property
     def series(self) -> Table:
         """The time series, a row for each job in each step: the content of `results.parquet`."""

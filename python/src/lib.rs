@@ -8,6 +8,7 @@
 //! | `scenario.rs` | scenarios and their schemas |
 //! | `run.rs` | a simulated run and its results |
 //! | `study.rs` | comparisons, thresholds, papers measured again |
+//! | `fit.rs` | constants of a profile, fitted to measurements |
 //! | `sweep.rs` | sweeps, and points that other processes run |
 //! | `trace.rs` | block traces |
 //! | `session.rs` | a drive that stays attached, in a thread of its own |
@@ -18,6 +19,7 @@
 
 mod csd;
 mod error;
+mod fit;
 mod follow;
 mod kv;
 mod run;
@@ -43,6 +45,8 @@ fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 mod _native {
     #[pymodule_export]
     use super::csd::TablesDrive;
+    #[pymodule_export]
+    use super::fit::{Fit, Measurements, fit, fit_jobs};
     #[pymodule_export]
     use super::kv::KvDrive;
     #[pymodule_export]

@@ -82,6 +82,11 @@ impl RunResults {
         saved.map_err(|error| raised(py, error))
     }
 
+    /// The figures in the form of fio's JSON.
+    fn fio(&self) -> String {
+        self.results.to_fio_json(&self.scenario)
+    }
+
     /// The rows of results.parquet.
     fn series(&self, py: Python<'_>) -> PyResult<Table> {
         self.results.to_batch().map(Table::of).map_err(|error| raised(py, error))

@@ -24,17 +24,22 @@ fn setup(base: &str, sets: &[&str]) -> Setup {
     }
 }
 
-fn fitted_with(measurements: Measurements, setup: Setup, threads: usize, interrupt: &Interrupt) -> Fit {
-    let request = Request {
+/// A request that is followed by nobody.
+fn request<'a>(measurements: Measurements, setup: Setup, interrupt: &'a Interrupt) -> Request<'a> {
+    Request {
         file: "results.json".to_owned(),
         measurements,
         setup,
         hold_out: HoldOut::EveryFourth,
         structure: false,
-        threads,
+        threads: 2,
         interrupt,
         bar: &Hidden,
-    };
+    }
+}
+
+fn fitted_with(measurements: Measurements, setup: Setup, threads: usize, interrupt: &Interrupt) -> Fit {
+    let request = Request { threads, ..request(measurements, setup, interrupt) };
     fit(request).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -42,16 +47,19 @@ fn fitted(measurements: Measurements, setup: Setup) -> Fit {
     fitted_with(measurements, setup, 2, &Interrupt::default())
 }
 
-/// The job set of `byteway fit --jobs` for a simulated drive: all of it, or the sections with these names.
-fn jobs(only: Option<&[&str]>) -> String {
+fn job_set() -> JobSet {
     const MILLISECOND: u64 = 1_000_000_000;
-    let set = JobSet {
+    JobSet {
         runtime: Picos(25 * MILLISECOND),
         ramp: Picos(10 * MILLISECOND),
         size: Bytes(256 << 20),
         steady: false,
-    };
-    let text = set.text();
+    }
+}
+
+/// The job set of `byteway fit --jobs` for a simulated drive: all of it, or the sections with these names.
+fn jobs(only: Option<&[&str]>) -> String {
+    let text = job_set().text();
     let Some(only) = only else { return text };
     let mut kept = String::new();
     let mut keeps = false;
@@ -207,6 +215,37 @@ fn hidden_profiles_are_recovered() {
     }
 }
 
+// Twice the dies and half the lanes' rate: constants alone would be bent to what is another structure.
+#[test]
+fn the_structure_of_a_hidden_drive_is_found() {
+    let jobs = jobs(Some(&[
+        "unwritten-randread-128k-qd32",
+        "randread-4k-qd1",
+        "randread-4k-qd64",
+        "randread-4k-qd256",
+        "randread-16k-qd128",
+    ]));
+    let ways = Profile::built_in("samsung-970-pro").unwrap().flash.ways;
+    let hidden =
+        [("flash.ways".to_owned(), (ways * 2).to_string()), ("link.generation".to_owned(), "2".to_owned())];
+    let measured = measured(&jobs, "samsung-970-pro", 5, &hidden);
+    let interrupt = Interrupt::default();
+    let none = HoldOut::Named(Vec::new());
+    let request = Request {
+        structure: true,
+        hold_out: none,
+        ..request(measured, setup("samsung-970-pro", &[]), &interrupt)
+    };
+    let found = fit(request).unwrap_or_else(|error| panic!("{error}"));
+    let shown = found.printed(byteway_console::table::Width::Wide);
+    for (key, value) in [("link.generation", 2), ("flash.ways", ways * 2)] {
+        let derived = found.derived.iter().find(|derived| derived.key == key).unwrap();
+        assert!(derived.value == value && derived.identified, "{key}\n{shown}");
+    }
+    assert!(found.spread(false).rms < 0.02, "{shown}");
+    assert!(found.to_profile(None).contains(&format!("ways = {}", ways * 2)), "{}", found.to_profile(None));
+}
+
 /// Means of MQSim itself, as docs/mqsim.md has them, by rows with `random reads` and a depth.
 fn mqsim() -> Measurements {
     let page =
@@ -285,17 +324,7 @@ fn an_interrupt_keeps_the_best_so_far_and_says_so() {
     let mut partial = 0;
     for looks in [40_000, 400_000, 1_500_000] {
         let interrupt = Interrupt::after_looks(looks);
-        let request = Request {
-            file: "mqsim.csv".to_owned(),
-            measurements: mqsim(),
-            setup: mqsim_setup(),
-            hold_out: HoldOut::EveryFourth,
-            structure: false,
-            threads: 1,
-            interrupt: &interrupt,
-            bar: &Hidden,
-        };
-        match fit(request) {
+        match fit(Request { threads: 1, ..request(mqsim(), mqsim_setup(), &interrupt) }) {
             Ok(found) if found.partial => {
                 partial += 1;
                 assert!(found.printed(byteway_console::table::Width::Narrow).contains("PARTIAL"));

@@ -1,7 +1,7 @@
 //! `byteway fit`: finds constants of a profile from measurements of a real drive.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -10,11 +10,10 @@ use super::flags::{Tables, size, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
 use byteway_console::error::InputError;
-use byteway_console::file::read_small_file;
 use byteway_console::units::{Bytes, Picos};
 use byteway_measure::output::{Output, print};
 use byteway_scenario::fio;
-use byteway_study::fit::{HoldOut, JobSet, Request, Setup, fit, read_csv, read_fio, report, runs};
+use byteway_study::fit::{HoldOut, JobSet, Request, Setup, fit, read_measurements, runs};
 
 pub(super) const EXAMPLES: &str = "\
 A profile of a drive of one's own, from what fio measures of it:
@@ -106,17 +105,14 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         print(job_set(arguments)?.text())?;
         return Ok(ExitCode::SUCCESS);
     };
-    let name = path.display().to_string();
-    let text = read_small_file(path, "file of measurements")?;
-    let is_table = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-    let measurements = if is_table { read_csv(&name, &text) } else { read_fio(&name, &text) }?;
+    let measurements = read_measurements(path)?;
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;
     let interrupt = raised_by_signal();
     let bar = PointsBar::new(runs(measurements.points.len()), arguments.quiet);
     let threads = threads(arguments.threads);
     let request = Request {
-        file: path.file_name().map_or(name, |name| name.to_string_lossy().into_owned()),
+        file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
         measurements,
         setup: Setup {
             base: arguments.base.clone(),
@@ -139,12 +135,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         found => found?,
     };
     let written = arguments.out.as_deref().zip(output).map_or(Ok(()), |(folder, output)| {
-        let base = base_beside(&arguments.base, folder);
-        output.replace([
-            output.made("my-drive.toml", found.to_profile(base.as_deref()).as_bytes()),
-            output.made("fit.json", found.to_json().as_bytes()),
-            output.made("report.html", report(&found).render().as_bytes()),
-        ])
+        output.replace(found.files(folder).map(|(name, text)| output.made(name, text.as_bytes())))
     });
     let printed = print(match arguments.format {
         Format::Table => arguments.tables.wrapped(&found.printed(arguments.tables.width())),
@@ -157,21 +148,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn job_set(arguments: &Arguments) -> Result<JobSet, InputError> {
-    const MILLISECOND: u64 = 1_000_000_000;
-    if arguments.runtime.0 < MILLISECOND {
-        let what = format!("--runtime {} is too short", arguments.runtime);
-        return Err(InputError::new(what, "give each job 1 ms or more; a real drive 1 s or more"));
-    }
-    if arguments.size.0 < 64 << 20 {
-        let what = format!("--size {} is too small", arguments.size);
-        return Err(InputError::new(what, "name 64 MiB or more; for a real drive more than its caches hold"));
-    }
-    Ok(JobSet {
-        runtime: arguments.runtime,
-        ramp: arguments.ramp,
-        size: arguments.size,
-        steady: arguments.steady,
-    })
+    let Arguments { runtime, ramp, size, steady, .. } = *arguments;
+    JobSet { runtime, ramp, size, steady }.checked()
 }
 
 fn hold_out(given: Option<&str>) -> HoldOut {
@@ -182,32 +160,9 @@ fn hold_out(given: Option<&str>) -> HoldOut {
     }
 }
 
-/// The base as a profile in `folder` names it: paths are relative to the profile's folder. `None`: as it was
-/// given.
-fn base_beside(base: &str, folder: &Path) -> Option<String> {
-    let is_path = base.contains('/') || base.ends_with(".toml");
-    if !is_path || Path::new(base).is_absolute() {
-        return None;
-    }
-    match Path::new(base).strip_prefix(folder) {
-        Ok(rest) => Some(format!("./{}", rest.display())),
-        Err(_) => std::path::absolute(base).ok().map(|path| path.display().to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    // A profile whose base is not found from where it lies can't be run.
-    #[test]
-    fn a_base_is_found_from_the_profile() {
-        let beside = |base: &str, folder: &str| base_beside(base, Path::new(folder));
-        assert_eq!(beside("p4500", "results"), None);
-        assert_eq!(beside("drives/base.toml", "drives").as_deref(), Some("./base.toml"));
-        assert_eq!(beside("/abs/base.toml", "drives"), None);
-        assert!(beside("base.toml", "drives").unwrap().starts_with('/'));
-    }
 
     // `none` is no point's name.
     #[test]

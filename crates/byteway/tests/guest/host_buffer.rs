@@ -5,8 +5,10 @@ use crate::list::tell_apart;
 use crate::server::Server;
 
 /// A map of 8 MiB, of which the drive's DRAM holds 8 pages and the host should hold half.
-const KEYS: [&str; 2] =
-    ["drive.override.firmware.map_cache=\"32 KiB\"", "drive.override.firmware.host_buffer=\"4 MiB\""];
+const KEYS: [&str; 2] = [
+    "--set=drive.override.firmware.map_cache=\"32 KiB\"",
+    "--set=drive.override.firmware.host_buffer=\"4 MiB\"",
+];
 
 /// Precedes each script.
 const COMMANDS: &str = r#"

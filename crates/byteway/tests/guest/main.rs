@@ -7,6 +7,7 @@
 //! | `pairs.rs` | a KV namespace next to a block namespace, by `nvme io-passthru`; its key-value pairs survive `kill -9`; over NVMe/TCP |
 //! | `tables.rs` | a tables namespace: tasks and results by `nvme io-passthru`, between other hosts of the same drive |
 //! | `host_buffer.rs` | drives that ask for memory of the host's for their map, which comes and goes |
+//! | `watched.rs` | drives that are watched in a browser while a guest uses them |
 //! | `remote.rs` | drives over NVMe/TCP: connected, verified, reset, the server killed and back |
 //! | `authenticated.rs` | hosts that have to authenticate: right, wrong and absent secrets, every hash and group; again under load |
 //! | `discovered.rs` | several drives found by the Discovery Service, and all connected; two paths, namespaces that come and go |
@@ -25,6 +26,9 @@
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
 mod authenticated;
+#[path = "../byteway/browser/mod.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod browser;
 mod discovered;
 mod guest;
 mod host_buffer;
@@ -36,6 +40,7 @@ mod remote;
 mod server;
 mod tables;
 mod tls;
+mod watched;
 
 use guest::{Drives, Guest, folders};
 use server::Server;
@@ -124,6 +129,16 @@ fn a_guest_lends_memory_for_the_map() {
         let Some(_alone) = have(kernel) else { return };
         host_buffer::play(kernel);
     }
+}
+
+// What the page says while a real host works is what people look at.
+#[test]
+fn a_guest_is_watched_in_a_browser() {
+    if std::env::var("BYTEWAY_GUEST").as_deref() == Ok("qemu") {
+        return; // those drives are not served
+    }
+    let Some(_alone) = have("6.12") else { return };
+    watched::play("6.12");
 }
 
 // Our own initiator cannot show what Linux's expects of a target.

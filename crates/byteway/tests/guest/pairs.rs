@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 /// Capacity of the KV namespace.
-const KV_CAPACITY: &str = "drive.kv_capacity=\"512 MiB\"";
+const KV_CAPACITY: &str = "--set=drive.kv_capacity=\"512 MiB\"";
 
 /// For drives on PCI Express: `$K` is the generic device of the KV namespace, `$B` the block device next to it, both of the first drive.
 /// Linux probes drives and namespaces in parallel and numbers devices as it finds them, so addresses and identifiers are looked up.

@@ -29,13 +29,13 @@ impl Server {
         Server::start_with(folder, doorbells, data, &[])
     }
 
-    /// The same, with these keys set in both device files.
-    pub fn start_with(folder: &Path, doorbells: [&str; 2], data: Option<&Path>, sets: &[&str]) -> Server {
+    /// The same, with further arguments.
+    pub fn start_with(folder: &Path, doorbells: [&str; 2], data: Option<&Path>, further: &[&str]) -> Server {
         let mut arguments = ["serve", "--format", "json"].map(String::from).to_vec();
         if let Some(data) = data {
             arguments.extend(["--data".to_string(), data.to_str().unwrap().to_string()]);
         }
-        arguments.extend(sets.iter().map(|set| format!("--set={set}")));
+        arguments.extend(further.iter().map(|argument| argument.to_string()));
         let store = if data.is_some() { "file" } else { "ram" };
         for kind in doorbells {
             let path = folder.join(format!("{kind}.toml"));
@@ -141,6 +141,19 @@ impl Server {
     /// Kills it.
     pub fn kill(&mut self) {
         self.process.kill();
+    }
+
+    /// Shuts it down, and returns the figures of each drive.
+    pub fn end_with_figures(&mut self) -> Vec<Value> {
+        self.process.terminate();
+        let deadline = Instant::now() + ENDS_WITHIN;
+        let figures = |_| match self.process.read_to_line(r#"{"event":"served""#, deadline) {
+            Ok((_, line)) => serde_json::from_str(&line).unwrap(),
+            Err(said) => panic!("the server says nothing at its end: {said}"),
+        };
+        let served = (0..self.sockets.len()).map(figures).collect();
+        self.end();
+        served
     }
 
     /// Shuts it down.

@@ -75,7 +75,7 @@ pub fn play(kernel: &str) {
     let data = folder.path().join("data");
     // Not in the guest's folder, which is removed with it: the server continues for another host.
     let mut guest = Guest::boot(kernel, 2, |_| {
-        let sets = ["drive.personality=\"tables\""];
+        let sets = ["--set=drive.personality=\"tables\""];
         let server = Server::start_with(folder.path(), ["mapped", "trapped"], Some(&data), &sets);
         let socket = server.sockets()[0].parent().unwrap();
         byteway(socket, &["drop", "t", "--if-exists"]);

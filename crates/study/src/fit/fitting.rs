@@ -14,7 +14,7 @@ use super::linear::Matrix;
 use super::measurement::{Figure, Load, Measurements, Point, State};
 use super::model::{Model, Setup};
 use super::outcome::{ConstantOutcome, Fit, FittedPoint, Residual, Verdict};
-use super::search::Search;
+use super::search::{STEPS_MAX, Search};
 use super::structure;
 use byteway_console::error::{InputError, suggest};
 use byteway_console::interrupt::Interrupt;
@@ -106,7 +106,8 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
     let simulated: Vec<Vec<f64>> = fitted.iter().map(|at| on_base[*at].clone()).collect();
     let origin = values.clone();
     values = estimate(&base, &values, &chosen, &simulated);
-    let mut search = Search { model: &mut model, points: fitted, base: origin, interrupted: false };
+    let mut search =
+        Search { model: &mut model, points: fitted, base: origin, steps: STEPS_MAX, interrupted: false };
     let settled = settle(&mut search, values, &start, &base)?;
     let (interrupted, fitted) = (search.interrupted, search.points);
     let Settled { values, verdicts, half, .. } = settled;

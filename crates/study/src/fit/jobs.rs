@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use byteway_console::error::InputError;
 use byteway_console::units::{Bytes, Picos};
 
 /// How long and over what the jobs run.
@@ -41,6 +42,26 @@ fn time(time: Picos) -> String {
 }
 
 impl JobSet {
+    /// These jobs, if they measure anything.
+    ///
+    /// # Errors
+    /// The runtime is below 1 ms, or the size below 64 MiB.
+    pub fn checked(self) -> Result<JobSet, InputError> {
+        const MILLISECOND: u64 = 1_000_000_000;
+        if self.runtime.0 < MILLISECOND {
+            let what = format!("a runtime of {} is too short", self.runtime);
+            return Err(InputError::new(what, "give each job 1 ms or more; a real drive 1 s or more"));
+        }
+        if self.size.0 < 64 << 20 {
+            let what = format!("a size of {} is too small", self.size);
+            return Err(InputError::new(
+                what,
+                "name 64 MiB or more; for a real drive more than its caches hold",
+            ));
+        }
+        Ok(self)
+    }
+
     /// The text of the fio job file.
     pub fn text(&self) -> String {
         let size = self.size.0 >> 20;

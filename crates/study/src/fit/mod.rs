@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `jobs.rs` | the fio job set whose results identify the constants |
 //! | `fio_json.rs`, `points_csv.rs` | measurements from fio's JSON, and from a table |
+//! | `files.rs` | files that are read and written |
 //! | `measurement.rs` | points: a load, and the figures that were measured under it |
 //! | `constant.rs` | the constants: keys, physical bounds, loads that depend on them |
 //! | `model.rs` | figures of points under constants: short simulations, in parallel |
@@ -24,6 +25,7 @@
 mod constant;
 mod error;
 mod estimate;
+mod files;
 mod fio_json;
 mod fitting;
 mod identify;
@@ -40,6 +42,7 @@ mod table;
 
 pub use constant::{Bounds, Constant, ConstantUnit};
 pub use error::FitError;
+pub use files::read_measurements;
 pub use fio_json::read_fio;
 pub use fitting::{HoldOut, Request, fit, runs};
 pub use identify::{HALF_WIDTH_MAX, Reason};

@@ -22,8 +22,8 @@ const PRIOR: f64 = 3.0;
 /// Largest change of a logarithm in a step.
 const CHANGE_MAX: f64 = 0.7;
 
-/// Steps of a descent, at most.
-const STEPS_MAX: usize = 14;
+/// Steps of a descent to its end, at most.
+pub(super) const STEPS_MAX: usize = 14;
 
 /// The state of a search.
 pub(super) struct Search<'m, 'a> {
@@ -32,6 +32,8 @@ pub(super) struct Search<'m, 'a> {
     pub(super) points: Vec<usize>,
     /// Values of the base, or the lowest possible ones.
     pub(super) base: Values,
+    /// Steps of a descent, at most.
+    pub(super) steps: usize,
     /// Whether it was interrupted.
     pub(super) interrupted: bool,
 }
@@ -117,7 +119,7 @@ impl Search<'_, '_> {
         let mut is_exact = true;
         let mut damping = 1e-3;
         let mut cost = squares(&residuals) + self.prior(values, free);
-        for _ in 0..STEPS_MAX {
+        for _ in 0..self.steps {
             let prior = 1.0 / (PRIOR * PRIOR);
             let mut normal = jacobian.normal(prior);
             let mut slope = jacobian.against(&residuals);

@@ -30,6 +30,9 @@ pub struct Derived {
 /// Rounds of changes, at most: each doubles or halves a number.
 const ROUNDS_MAX: usize = 4;
 
+/// Steps of the search for each structure: a wrong one is off by much more than further steps gain.
+const STEPS: usize = 3;
+
 /// Factor by which another structure must fit better to be taken, and by which the runner-up must fit worse
 /// for the structure to be identified.
 const BETTER: f64 = 1.3;
@@ -190,7 +193,7 @@ fn reads_cost(model: &mut Model<'_>, reads: &[usize]) -> Result<f64, FitError> {
         )
     };
     let free: Vec<usize> = (0..values.len()).filter(|at| is_free(values[*at].0)).collect();
-    let mut search = Search { model, points: reads.to_vec(), base: start, interrupted: false };
+    let mut search = Search { model, points: reads.to_vec(), base: start, steps: STEPS, interrupted: false };
     search.descend(&mut values, &free)?;
     if search.interrupted {
         return Err(FitError::Interrupted);
