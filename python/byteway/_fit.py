@@ -16,14 +16,10 @@ from ._html import frame
 from ._progress import Display, Progress
 from ._run import stopped
 from ._scenario import Overrides, override_list
-from .errors import InputError, missing
+from .errors import missing, worker_count, wrong
 
 MeasurementsLike: TypeAlias = Union[str, "os.PathLike[str]", Mapping[str, Any], Iterable[Mapping[str, Any]]]
 """The path of fio's JSON or of a table (.csv), fio's JSON as a dictionary or a text, or the rows of a table as dictionaries."""
-
-
-def _wrong(what: str, cure: str) -> InputError:
-    return InputError(f"{what}\n  cure: {cure}", what=what, cure=cure)
 
 
 def _native_measurements(measurements: MeasurementsLike) -> _native.Measurements:
@@ -36,11 +32,11 @@ def _native_measurements(measurements: MeasurementsLike) -> _native.Measurements
         try:
             return _native.Measurements.fio("measurements", json.dumps(measurements))
         except (TypeError, ValueError) as error:
-            raise _wrong(f"the dictionary is not fio's JSON: {error}", cure) from error
+            raise wrong(f"the dictionary is not fio's JSON: {error}", cure) from error
     rows = list(measurements) if isinstance(measurements, Iterable) else [measurements]
     for row in rows:
         if not isinstance(row, Mapping):
-            raise _wrong(f"measurements of type {type(row).__name__}", cure)
+            raise wrong(f"measurements of type {type(row).__name__}", cure)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     table = io.StringIO()
     writer = csv.DictWriter(table, columns, lineterminator="\n")
@@ -153,12 +149,12 @@ def fit(
         Interrupted: Ctrl-C; its `result` is the partial `Fit`, or None before the base was simulated.
     """
     if isinstance(hold_out, str):
-        raise _wrong(f"hold_out={hold_out!r} is a text", f"give a list of names: hold_out=[{hold_out!r}]")
+        raise wrong(f"hold_out={hold_out!r} is a text", f"give a list of names: hold_out=[{hold_out!r}]")
     held = None if hold_out is None else list(hold_out)
     made = _native_measurements(measurements)
     with Display(progress, "runs") as function:
         found, by = _native.fit(
-            made, os.fspath(base), host, override_list(overrides), held, structure, jobs, function
+            made, os.fspath(base), host, override_list(overrides), held, structure, worker_count(jobs), function
         )
     result = Fit(found)
     if by is not None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, Union
 
 from . import _native
 from ._decode import encode
-from .errors import InputError
+from .errors import wrong
 from .sections import Scenario
 
 ScenarioLike: TypeAlias = Union[str, "os.PathLike[str]", Mapping[str, Any], Scenario]
@@ -34,8 +34,7 @@ def toml_value(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)} = {toml_value(item)}" for key, item in value.items()) + "}"
     what = f"a value of type {type(value).__name__} has no form in TOML"
-    cure = "use strings, integers, floats, booleans, lists and dictionaries"
-    raise InputError(f"{what}\n  cure: {cure}", what=what, cure=cure)
+    raise wrong(what, "use strings, integers, floats, booleans, lists and dictionaries")
 
 
 def override_list(overrides: Overrides) -> list[str]:
@@ -46,7 +45,12 @@ def override_list(overrides: Overrides) -> list[str]:
         return [overrides]
     if isinstance(overrides, Mapping):
         return [f"{key}={toml_value(value)}" for key, value in overrides.items()]
-    return list(overrides)
+    items = list(overrides) if isinstance(overrides, Iterable) else [overrides]
+    for item in items:
+        if not isinstance(item, str):
+            cure = 'give a dictionary by dotted paths, {"job.0.iodepth": 16}, or a list of texts, ["job.0.iodepth=16"]'
+            raise wrong(f"an override of type {type(item).__name__}", cure)
+    return items
 
 
 def native(
@@ -68,9 +72,8 @@ def native(
         except (TypeError, ValueError) as error:
             what = f"the dictionary is no scenario: {error}"
             cure = "use only what TOML has: strings, integers, floats, booleans, lists and dictionaries"
-            raise InputError(f"{what}\n  cure: {cure}", what=what, cure=cure) from error
+            raise wrong(what, cure) from error
         name = str(encode(scenario).get("name", "scenario"))
         return _native.Scenario.json(name, text, sets, names, skip_bad_lines)
-    what = f"a scenario of type {type(scenario).__name__}"
     cure = "give a path, a text of TOML, a dictionary, or a byteway.Scenario"
-    raise InputError(f"{what}\n  cure: {cure}", what=what, cure=cure)
+    raise wrong(f"a scenario of type {type(scenario).__name__}", cure)

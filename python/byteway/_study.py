@@ -16,7 +16,7 @@ from ._html import frame
 from ._progress import Display, Progress
 from ._run import stopped
 from ._scenario import Overrides, ScenarioLike, native, toml_value
-from .errors import missing
+from .errors import missing, worker_count, wrong
 
 Vary: TypeAlias = Union[Mapping[str, Union[str, Iterable[Any]]], Iterable[str]]
 """Keys and their values: `{"iodepth": [1, 4, 16], "bs": "4 KiB..64 KiB x2"}`. A string is a range, or values separated by commas; or
@@ -30,14 +30,23 @@ def _value(item: Any) -> str:
 
 
 def _values(items: str | Iterable[Any]) -> str:
-    return items if isinstance(items, str) else ",".join(_value(item) for item in items)
+    if isinstance(items, str):
+        return items
+    # A single value is a list of one.
+    return ",".join(_value(item) for item in (items if isinstance(items, Iterable) else [items]))
 
 
 def _vary_list(vary: Vary) -> list[str]:
-    if not isinstance(vary, Mapping):
-        return [vary] if isinstance(vary, str) else list(vary)
-
-    return [f"{key}={_values(items)}" for key, items in vary.items()]
+    if isinstance(vary, Mapping):
+        return [f"{key}={_values(items)}" for key, items in vary.items()]
+    if isinstance(vary, str):
+        return [vary]
+    items = list(vary) if isinstance(vary, Iterable) else [vary]
+    for item in items:
+        if not isinstance(item, str):
+            cure = 'give a dictionary of keys and their values: {"iodepth": [1, 4, 16]}'
+            raise wrong(f"values to vary of type {type(item).__name__}", cure)
+    return items
 
 
 class Comparison:
@@ -148,7 +157,7 @@ def compare(
     folder = None if out is None else Path(out)
     with Display(progress, "points") as function:
         found, by = _native.compare(
-            made, _vary_list(vary), baseline, metric, folder, fresh, jobs, function
+            made, _vary_list(vary), baseline, metric, folder, fresh, worker_count(jobs), function
         )
     result = Comparison(found)
     if by is not None:
@@ -262,7 +271,7 @@ def reproduce(
     """
     file = None if claims is None else Path(claims)
     with Display(progress, "points") as function:
-        found, by = _native.reproduce(paper, payloads, full, file, figures, jobs, function)
+        found, by = _native.reproduce(paper, payloads, full, file, figures, worker_count(jobs), function)
     result = Reproduction(found)
     if by is not None:
         stopped(by, result)

@@ -20,7 +20,7 @@ from ._run import stopped
 from ._scenario import Overrides, ScenarioLike, native
 from ._study import _values
 from ._table import Table
-from .errors import Error, InputError, missing
+from .errors import Error, InputError, missing, worker_count, wrong
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -195,7 +195,9 @@ def _on_processes(batches: _Batches, jobs: int | None, cache: str | None) -> Non
             # A process was killed. What it had finished is in the cache; the rest is asked for again.
             losses += 1
             if losses > 3 or cache is None:
-                raise Error(f"a worker process ended {losses} times: {error}") from error
+                what = f"a worker process ended {losses} times: {error}"
+                cure = "call it under `if __name__ == \"__main__\":`, since workers import the script; or free some memory"
+                raise Error(f"{what}\n  cure: {cure}") from error
             batches.waiting.clear()
             batches.in_flight = 0
             batches.waiting.extend(batches.sweep.missing())
@@ -264,9 +266,8 @@ def _with_executor(
     if isinstance(executor, str) and "://" in executor:
         with Client(executor) as client:
             return _on_dask(batches, client, cache, retries)
-    what = f"no such executor: {executor!r}"
     cure = 'use "threads", "processes", "dask", the address of a Dask scheduler, a Dask client, or an executor of concurrent.futures'
-    raise InputError(f"{what}\n  cure: {cure}", what=what, cure=cure)
+    raise wrong(f"no such executor: {executor!r}", cure)
 
 
 def sweep(
@@ -314,6 +315,10 @@ def sweep(
         Interrupted: Ctrl-C; its `result` is the partial `Sweep`.
     """
     made = native(scenario, overrides, defines, skip_bad_lines)
+    jobs = worker_count(jobs)
+    if not isinstance(vary, Mapping):
+        cure = 'give a dictionary of keys and their values: {"iodepth": [1, 4, 16]}'
+        raise wrong(f"the space is of type {type(vary).__name__}", cure)
     sections = json.dumps([_dimension(key, values) for key, values in vary.items()])
     search = json.dumps(
         {

@@ -46,6 +46,18 @@ class InputError(Error, ValueError):
         return (_input_error, (str(self), about))
 
 
+def wrong(what: str, cure: str) -> InputError:
+    """The error for invalid arguments."""
+    return InputError(f"{what}\n  cure: {cure}", what=what, cure=cure)
+
+
+def worker_count(jobs: int | None) -> int | None:
+    """The argument `jobs`, if it is a number of workers or left out."""
+    if jobs is None or isinstance(jobs, int) and 1 <= jobs <= 1024:
+        return jobs
+    raise wrong(f"jobs={jobs!r} is no number of workers", "give a whole number from 1 to 1024, or leave it out: one for each processor")
+
+
 def _input_error(text: str, about: dict[str, Any]) -> InputError:
     return InputError(text, **about)
 

@@ -3,7 +3,7 @@
 use byteway::cli::{is_interrupted, wrong_input};
 use byteway_console::error::InputError;
 use byteway_lab::error::AttachedError;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -46,6 +46,16 @@ pub(crate) fn raised(py: Python<'_>, error: impl Into<anyhow::Error>) -> PyErr {
         None => "RunError",
     };
     exception(py, class, &format!("{error:#}"), &PyDict::new(py))
+}
+
+/// The exception for work that was stopped before it had any result: `Interrupted` for Ctrl-C, else what stopped it.
+pub(crate) fn stopped(py: Python<'_>, by: PyErr) -> PyErr {
+    if !by.is_instance_of::<PyKeyboardInterrupt>(py) {
+        return by;
+    }
+    let error = exception(py, "Interrupted", "interrupted: there is no result", &PyDict::new(py));
+    error.set_cause(py, Some(by));
+    error
 }
 
 /// The exception for a panic of the simulator, which is a defect of it.

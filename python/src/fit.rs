@@ -81,10 +81,8 @@ pub(crate) fn fit(
             bar: &bar,
         })
     })?;
-    match followed.value {
-        Ok(found) => Ok((Fit(found), followed.stopped_by)),
-        Err(error) => Err(followed.stopped_by.unwrap_or_else(|| raised(py, error))),
-    }
+    let (found, stopped_by) = followed.partial(py)?;
+    Ok((Fit(found), stopped_by))
 }
 
 #[pymethods]

@@ -91,6 +91,31 @@ pub(crate) struct Followed<T> {
     pub(crate) stopped_by: Option<PyErr>,
 }
 
+impl<T, E: Into<anyhow::Error>> Followed<Result<T, E>> {
+    /// The value, which is partial if there is an exception that stopped the work.
+    ///
+    /// # Errors
+    /// There is no value.
+    pub(crate) fn partial(self, py: Python<'_>) -> PyResult<(T, Option<PyErr>)> {
+        match (self.value, self.stopped_by) {
+            (Ok(value), stopped_by) => Ok((value, stopped_by)),
+            (Err(_), Some(by)) => Err(error::stopped(py, by)),
+            (Err(error), None) => Err(error::raised(py, error)),
+        }
+    }
+
+    /// The value, if the work was not stopped.
+    ///
+    /// # Errors
+    /// It was stopped, or there is no value.
+    pub(crate) fn whole(self, py: Python<'_>) -> PyResult<T> {
+        match self.partial(py)? {
+            (value, None) => Ok(value),
+            (_, Some(by)) => Err(error::stopped(py, by)),
+        }
+    }
+}
+
 impl Follower {
     pub(crate) fn new(progress: Option<Py<PyAny>>) -> Follower {
         Follower { progress, meter: Meter::default(), interrupt: Interrupt::default() }

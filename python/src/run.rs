@@ -52,10 +52,7 @@ pub(crate) fn run(
         }
         Ok(RunResults { scenario, results, ios: folder })
     })?;
-    match followed.value {
-        Ok(results) => Ok((results, followed.stopped_by)),
-        Err(error) => Err(followed.stopped_by.unwrap_or_else(|| raised(py, error))),
-    }
+    followed.partial(py)
 }
 
 #[pymethods]

@@ -74,10 +74,8 @@ pub(crate) fn compare(
         }
         Ok(found)
     })?;
-    match followed.value {
-        Ok(found) => Ok((Comparison(found), followed.stopped_by)),
-        Err(error) => Err(followed.stopped_by.unwrap_or_else(|| raised(py, error))),
-    }
+    let (found, stopped_by) = followed.partial(py)?;
+    Ok((Comparison(found), stopped_by))
 }
 
 #[pymethods]
@@ -112,10 +110,7 @@ pub(crate) fn threshold(py: Python<'_>, scenario: &Scenario) -> PyResult<(String
         let scenario = scenario.load()?;
         Ok(to_toml(&scenario, &measure(&scenario, &interrupt)?))
     })?;
-    match followed.value {
-        Ok(found) => Ok((found, followed.stopped_by)),
-        Err(error) => Err(followed.stopped_by.unwrap_or_else(|| raised(py, error))),
-    }
+    followed.partial(py)
 }
 
 /// Name and subject of each paper.

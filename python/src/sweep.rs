@@ -121,10 +121,7 @@ impl Sweep {
                 LocalOptions { threads, cache: self.cache.as_ref(), interrupt: &interrupt, bar: &bar };
             run_local(&mut self.locked(), &options)
         })?;
-        match followed.value {
-            Ok(()) => Ok(followed.stopped_by),
-            Err(error) => Err(followed.stopped_by.unwrap_or_else(|| invalid(py, &error))),
-        }
+        Ok(followed.partial(py)?.1)
     }
 
     /// Points chosen so far, those from the cache, those that were run.
@@ -186,9 +183,5 @@ pub(crate) fn run_tasks(
         };
         tasks.iter().map(run).collect()
     })?;
-    match (followed.value, followed.stopped_by) {
-        (_, Some(stopped_by)) => Err(stopped_by),
-        (Err(error), None) => Err(raised(py, error)),
-        (Ok(rows), None) => Ok(rows),
-    }
+    followed.whole(py)
 }

@@ -85,10 +85,7 @@ pub(crate) fn trace_inspect(
         let seen = |records, ps| progress.update(records, ps);
         Ok(inspect(reader, &file_name(&path), &options, seen, &interrupt)?.to_json())
     })?;
-    match followed.value {
-        Ok(json) => Ok((json, followed.stopped_by)),
-        Err(error) => Err(followed.stopped_by.unwrap_or_else(|| raised(py, error))),
-    }
+    followed.partial(py)
 }
 
 /// Converts a trace; returns the number of records written. An interrupted conversion leaves no file.
@@ -137,11 +134,8 @@ pub(crate) fn trace_convert(
         file.finish()?;
         Ok(records)
     })?;
-    match (followed.value, followed.stopped_by) {
-        (Err(_), Some(stopped_by)) => Err(stopped_by),
-        (Err(error), None) => Err(raised(py, error)),
-        (Ok(records), _) => Ok(records),
-    }
+    // If it ended before it was stopped, the file is there.
+    Ok(followed.partial(py)?.0)
 }
 
 /// The format named by a part of the file name.
@@ -207,11 +201,7 @@ pub(crate) fn trace_read(
     let follower = Follower::new(None);
     let interrupt = follower.interrupt.clone();
     let followed = follower.run(py, || rows(&path, &reading, head.unwrap_or(u64::MAX), &interrupt))?;
-    match (followed.value, followed.stopped_by) {
-        (_, Some(stopped_by)) => Err(stopped_by),
-        (Err(error), None) => Err(raised(py, error)),
-        (Ok(table), None) => Ok(table),
-    }
+    followed.whole(py)
 }
 
 fn rows(path: &Path, reading: &Reading, head: u64, interrupt: &Interrupt) -> anyhow::Result<Table> {

@@ -246,6 +246,59 @@ fn the_structure_of_a_hidden_drive_is_found() {
     assert!(found.to_profile(None).contains(&format!("ways = {}", ways * 2)), "{}", found.to_profile(None));
 }
 
+// The share of flash that a drive keeps for itself shows only where garbage collection is steady.
+#[test]
+fn steady_writes_tell_the_over_provisioning() {
+    // Of a smaller drive the blocks that the firmware needs anyhow are more than these shares; smaller blocks are collected sooner.
+    const SMALL: [&str; 2] = ["drive.capacity=\"16 GiB\"", "drive.override.flash.pages=64"];
+    let hidden = [
+        ("firmware.op".to_owned(), "\"12 %\"".to_owned()),
+        ("flash.pages".to_owned(), "64".to_owned()),
+        ("flash.program".to_owned(), "[\"210 us\"]".to_owned()),
+    ];
+    let jobs = jobs(Some(&[
+        "unwritten-randread-4k-qd1",
+        "unwritten-randread-16k-qd1",
+        "randread-4k-qd1",
+        "randread-32k-qd1",
+        "randread-64k-qd1",
+        "randread-4k-qd64",
+        "read-128k-qd32",
+        "write-4k-paced",
+        "write-128k-qd8",
+        "write-128k-qd32",
+    ]));
+    let mut measurements = measured(&jobs, "samsung-970-pro", 3, &hidden);
+    let text = format!(
+        "[drive]\nprofile = 'samsung-970-pro'\nprecondition = 'steady'\n[host]\nprofile = '{HOST}'\nverify = false\n\
+         [measure]\nwarmup = 20000\n[[job]]\nrw = 'randwrite'\niodepth = 32\ncount = 120000\n"
+    );
+    let sets = hidden.iter().map(|(key, value)| format!("drive.override.{key}={value}"));
+    let sets = sets.chain(SMALL.map(str::to_owned)).collect();
+    let scenario =
+        Scenario::from_text("s.toml", Path::new(""), &text, &Options { sets, ..Options::default() });
+    let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+    let session = Session { progress: &mut Progress::hidden(), interrupt: &Interrupt::default() };
+    let iops = run(&scenario, session).unwrap().summary.jobs[0].write.as_ref().unwrap().iops;
+    let table = format!(
+        "name,rw,bs,iodepth,state,metric,value,unit\nsteady,randwrite,4k,32,steady,iops,{iops},IOPS\n"
+    );
+    measurements.points.extend(read_csv("t.csv", &table).unwrap().points);
+    let interrupt = Interrupt::default();
+    let request = Request {
+        hold_out: HoldOut::Named(Vec::new()),
+        ..request(measurements, setup("samsung-970-pro", &SMALL), &interrupt)
+    };
+    let found = fit(request).unwrap_or_else(|error| panic!("{error}"));
+    let shown = found.printed(byteway_console::table::Width::Wide);
+    for (key, truth) in [("firmware.op", 12.0), ("flash.program", 210_000.0)] {
+        let outcome = found.constant(key).unwrap();
+        assert!(matches!(outcome.verdict, Verdict::Fitted { .. }), "{key}\n{shown}");
+        assert!((outcome.value / truth - 1.0).abs() < 0.05, "{key}\n{shown}");
+    }
+    assert!(found.spread(false).rms < 0.02, "{shown}");
+}
+
 /// Means of MQSim itself, as docs/mqsim.md has them, by rows with `random reads` and a depth.
 fn mqsim() -> Measurements {
     let page =

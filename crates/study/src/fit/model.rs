@@ -37,6 +37,9 @@ const WARMUP_EACH: u64 = 4;
 /// Rows of pages over all dies that are programmed for each page type, at least.
 const ROWS_EACH: u64 = 4;
 
+/// Blocks of every die that are written in steady state while it is measured.
+const BLOCKS_STEADY: u64 = 2;
+
 /// What is simulated besides the constants that are searched.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -186,8 +189,12 @@ impl<'a> Model<'a> {
         let share = if load.rw.is_mixed() { u64::from(100 - load.rwmixread.min(99)) } else { 100 };
         let ios = |bytes: u64| (bytes * 100 / share).div_ceil(load.bs).min(UNITS_MAX * 4 / units);
         let filling = ios(firmware.write_buffer.0 * 2);
-        let settling = if load.state == State::Steady { ios(32 << 20) } else { 0 };
-        (warmup + filling.max(settling), count.max(ios(row * types * ROWS_EACH)))
+        if load.state == State::Steady {
+            // Collection goes block by block in all dies at once: shorter runs see a part of its round.
+            let blocks = ios(row * u64::from(flash.pages));
+            return (warmup + filling.max(blocks), count.max(blocks * BLOCKS_STEADY));
+        }
+        (warmup + filling, count.max(ios(row * types * ROWS_EACH)))
     }
 
     fn simulate(&self, point: usize, values: &Values) -> Result<Option<Vec<f64>>, FitError> {
