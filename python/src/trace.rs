@@ -1,6 +1,6 @@
 //! Block traces: inspected, converted, read.
 
-use crate::error::{invalid, raised};
+use crate::error::invalid;
 use crate::follow::Follower;
 use crate::table::Table;
 use arrow_array::types::Int8Type;

@@ -16,17 +16,17 @@ pub const HOSTS_MAX: usize = 32;
 /// Pairs of host and namespace that are told apart.
 pub const ROWS_MAX: usize = 64;
 
-/// What an I/O command does, as far as the ledger distinguishes it.
+/// What an I/O command has done, as far as the ledger distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Verb {
-    /// Read; Retrieve of key-value pairs.
+    /// It moved data to the host.
     Read,
-    /// Write; Store of key-value pairs.
+    /// It moved data to the drive.
     Write,
     /// Flush.
     Flush,
-    /// Any other command.
+    /// Anything else: no data, or refused before any moved.
     Other,
 }
 
@@ -44,15 +44,9 @@ impl Verb {
         }
     }
 
-    /// The verb of an I/O command. In the NVM and Key Value command sets 00h is Flush, 01h Write or Store, and 02h Read or
-    /// Retrieve; other sets have more verbs, which are not told apart.
+    /// The verb of an I/O command that has moved nothing yet: in all command sets 00h is Flush.
     pub fn of_opcode(opcode: u8) -> Verb {
-        match opcode {
-            0x00 => Verb::Flush,
-            0x01 => Verb::Write,
-            0x02 => Verb::Read,
-            _ => Verb::Other,
-        }
+        if opcode == 0x00 { Verb::Flush } else { Verb::Other }
     }
 }
 
@@ -75,7 +69,7 @@ impl IoHost {
 pub struct IoLabel {
     /// The host that sent the command.
     pub host: IoHost,
-    /// Its namespace, as the command names it.
+    /// Its namespace. 0: none, all, or one that there is not, so that names of no namespace take no rows.
     pub nsid: u32,
     /// What it does. `None` until the command has been read.
     pub verb: Option<Verb>,

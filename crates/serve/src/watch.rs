@@ -4,6 +4,11 @@
 //! The drive's own thread takes them, between two commands, so nothing on the path of a command is locked or atomic. A
 //! drive that is not asked publishes nothing.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "watchers are in real time: how old figures are is theirs to know"
+)]
+
 use crate::drive::Report;
 use byteway_clock::{Clock, Delay};
 use byteway_firmware::FtlCounters;
@@ -16,10 +21,12 @@ use std::io;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Time between two publications, at least.
-const PERIOD_MIN: Delay = Delay::from_s(1);
+/// Time between two publications, at least; by the wall clock, as modeled time may fall far behind it.
+const PERIOD_MIN: Duration = Duration::from_secs(1);
+/// Interval of looks whether that has passed, in modeled time.
+const LOOK: Delay = Delay::from_ms(10);
 
 /// Figures of a drive at one moment.
 pub struct DriveFigures {
@@ -89,10 +96,18 @@ impl BlockWear {
     }
 }
 
+/// Figures, and when they were published.
+pub struct Published {
+    /// The figures.
+    pub figures: Box<DriveFigures>,
+    /// When, by the wall clock.
+    pub at: Instant,
+}
+
 struct Shared {
     bell: OwnedFd,
     /// What was published and not taken.
-    figures: Mutex<Option<Box<DriveFigures>>>,
+    figures: Mutex<Option<Published>>,
     has_begun: AtomicBool,
     has_ended: AtomicBool,
     told: Box<dyn Fn() + Send + Sync>,
@@ -120,7 +135,7 @@ impl DriveWatch {
     }
 
     /// Takes what was published last, unless it was taken before.
-    pub fn take(&self) -> Option<Box<DriveFigures>> {
+    pub fn take(&self) -> Option<Published> {
         self.0.figures.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -140,7 +155,7 @@ impl DriveWatch {
     }
 
     fn publish(&self, figures: DriveFigures) {
-        let figures = Some(Box::new(figures));
+        let figures = Some(Published { figures: Box::new(figures), at: Instant::now() });
         let former =
             std::mem::replace(&mut *self.0.figures.lock().unwrap_or_else(PoisonError::into_inner), figures);
         // Freed here, not under the lock.
@@ -164,7 +179,10 @@ impl Publisher {
             clock.readable(&bell).await;
             let _ = rustix::io::read(&*bell, &mut [0; 8]);
             watch.publish(figures());
-            clock.timer(PERIOD_MIN).await;
+            let published = Instant::now();
+            while published.elapsed() < PERIOD_MIN {
+                clock.timer(LOOK).await;
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::discovery::{Discovery, Reached};
 use crate::host_usage::{Credit, HostUsage};
 use crate::path::{CommandContext, Movement};
 use crate::subsystem::{HostName, Subsystem};
-use byteway_clock::{Clock, Delay, SpanId, Stage};
+use byteway_clock::{Clock, Delay, SpanId, Stage, Time};
 use byteway_link::{IoLabel, IoLedger, Verb};
 use byteway_wire::FromBytes;
 use byteway_wire::fabrics::auth::Explanation;
@@ -110,8 +110,8 @@ pub struct Queue {
     entries: Cell<u16>,
     /// SQHD. `None`: flow control is disabled.
     head: Cell<Option<u16>>,
-    /// Identifiers of the outstanding commands.
-    outstanding: RefCell<Vec<u16>>,
+    /// The outstanding commands.
+    outstanding: RefCell<Vec<Outstanding>>,
     /// Identifiers of held requests that the host has reused for another command.
     given_up: RefCell<Vec<u16>>,
 }
@@ -260,17 +260,17 @@ impl Queue {
         if outstanding.len() >= usize::from(self.entries.get()) {
             return Err(QueueViolation::Overflow(self.entries.get()));
         }
-        if outstanding.contains(&sqe.cid()) {
+        if outstanding.iter().any(|other| other.cid == sqe.cid()) {
             match &*self.stage.borrow() {
                 ConnectionState::Connected { controller, qid: 0, .. } if controller.give_up(sqe.cid()) => {}
                 _ => return Err(QueueViolation::Identifier(sqe.cid())),
             }
             // Both the abandoned request and the new command are outstanding under this identifier; `forget` of the
             // former must not remove the latter.
-            outstanding.retain(|other| *other != sqe.cid());
+            outstanding.retain(|other| other.cid != sqe.cid());
             self.given_up.borrow_mut().push(sqe.cid());
         }
-        outstanding.push(sqe.cid());
+        outstanding.push(Outstanding { cid: sqe.cid(), arrived: self.watched_time() });
         debug_assert!(
             outstanding.len() <= usize::from(self.entries.get()),
             "the overflow check bounds the list"
@@ -279,6 +279,21 @@ impl Queue {
             self.head.set(Some(if head + 1 >= self.entries.get() { 0 } else { head + 1 }));
         }
         Ok(self.movement(sqe))
+    }
+
+    /// The time, if the drive is watched.
+    fn watched_time(&self) -> Option<Time> {
+        match &*self.stage.borrow() {
+            ConnectionState::Connected { controller, qid: 1.., .. } => {
+                controller.io_book().map(|_| controller.service().clock().now())
+            }
+            _ => None,
+        }
+    }
+
+    /// When an outstanding command arrived.
+    fn arrival(&self, cid: u16) -> Option<Time> {
+        self.outstanding.borrow().iter().find(|other| other.cid == cid)?.arrived
     }
 
     fn movement(&self, sqe: &Sqe) -> Result<Movement, Status> {
@@ -364,6 +379,7 @@ impl Queue {
                     Some(status) => Some(ended(status)),
                     None => {
                         let path = subsystem.path();
+                        let booked = OpenSpan::of(&controller, sqe, self.arrival(sqe.cid()));
                         let turn = async {
                             let (mut command, mut bytes) = (None, None);
                             if let Some(usage) = controller.usage() {
@@ -382,14 +398,13 @@ impl Queue {
                         if bytes.is_some() {
                             *credit = bytes;
                         }
-                        let booked = OpenSpan::of(&controller, sqe);
                         let context = match &booked {
-                            Some(booked) => CommandContext { span: booked.span, ..context },
+                            Some(booked) => CommandContext { span: booked.taken(), ..context },
                             None => context,
                         };
                         let cqe = path.execute(context, sqe, movement, data).await;
                         if let Some(booked) = booked {
-                            booked.book();
+                            booked.book(cqe.status());
                         }
                         Some(cqe)
                     }
@@ -402,7 +417,7 @@ impl Queue {
     /// Ends a command: returns its completion as the host receives it.
     pub fn end(&self, sqe: &Sqe, cqe: Cqe) -> Cqe {
         let cid = sqe.cid();
-        self.outstanding.borrow_mut().retain(|other| *other != cid);
+        self.outstanding.borrow_mut().retain(|other| other.cid != cid);
         if let ConnectionState::Connected { controller, authentication: Some(own), .. } =
             &*self.stage.borrow()
         {
@@ -419,7 +434,7 @@ impl Queue {
         let mut given_up = self.given_up.borrow_mut();
         match given_up.iter().position(|other| *other == cid) {
             Some(at) => _ = given_up.swap_remove(at),
-            None => self.outstanding.borrow_mut().retain(|other| *other != cid),
+            None => self.outstanding.borrow_mut().retain(|other| other.cid != cid),
         }
     }
 
@@ -527,6 +542,13 @@ impl Queue {
     }
 }
 
+/// A command that was received, and whose completion was not sent.
+struct Outstanding {
+    cid: u16,
+    /// When it was received, on a drive that is watched.
+    arrived: Option<Time>,
+}
+
 /// The span of a host's command on a drive that is watched. Closed on drop: the connection may end before the command.
 struct OpenSpan<'a> {
     ledger: &'a IoLedger,
@@ -535,18 +557,31 @@ struct OpenSpan<'a> {
 }
 
 impl<'a> OpenSpan<'a> {
-    /// Opens it, if the drive is watched.
-    fn of(controller: &'a Controller, sqe: &Sqe) -> Option<OpenSpan<'a>> {
+    /// Opens it, if the drive is watched, at the arrival of the command.
+    fn of(controller: &'a Controller, sqe: &Sqe, arrived: Option<Time>) -> Option<OpenSpan<'a>> {
         let (ledger, host) = controller.io_book()?;
         let clock = controller.service().clock();
         let label = IoLabel { host, nsid: sqe.nsid, verb: Some(Verb::of_opcode(sqe.opcode())) };
-        Some(OpenSpan { ledger, clock, span: clock.spans().open_labelled(clock.now(), label.bits()) })
+        let arrived = arrived.unwrap_or_else(|| clock.now());
+        Some(OpenSpan { ledger, clock, span: clock.spans().open_labelled(arrived, label.bits()) })
     }
 
-    /// Books the latency of the completed command.
-    fn book(self) {
+    /// The span, when the drive takes the command: until now it has waited for its data, and for its turn.
+    fn taken(&self) -> SpanId {
+        self.clock.spans().charge(self.span, self.clock.now(), Stage::Queueing);
+        self.span
+    }
+
+    /// Books the latency of the command, which has completed with this status.
+    fn book(self, status: Status) {
         let spans = self.clock.spans();
         spans.charge(self.span, self.clock.now(), Stage::Target);
+        let label = IoLabel::from_bits(spans.label(self.span));
+        if let Some(label) =
+            label.filter(|label| label.nsid == u32::MAX || status == Status::INVALID_NAMESPACE)
+        {
+            spans.set_label(self.span, IoLabel { nsid: 0, ..label }.bits());
+        }
         self.ledger.close(spans, self.span);
     }
 }

@@ -9,7 +9,7 @@ use crate::state::{state_json, warnings};
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Bytes, Frame};
 use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use serde_json::json;
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -63,6 +63,9 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub(crate) async fn answer<B>(context: &Context, request: &Request<B>) -> Answer {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let mut answer = match request.uri().path() {
+        _ if request.version() == Version::HTTP_11 && !request.headers().contains_key(header::HOST) => {
+            text(StatusCode::BAD_REQUEST, TEXT, "a request of HTTP/1.1 has a Host field\n")
+        }
         _ if !is_from_here(context, request) => {
             let said = "name this server by its address: names other than localhost are refused, so that no page of \
                         another site can read it\n";
@@ -101,7 +104,10 @@ pub(crate) async fn answer<B>(context: &Context, request: &Request<B>) -> Answer
             let updates = EventStream::new(context.updates.clone());
             let page = OpenPage { updates, _counted: Counted::new(&context.pages) };
             context.opened.notify_one();
-            response(StatusCode::OK, "text/event-stream", Either::Right(page))
+            let mut answer = response(StatusCode::OK, "text/event-stream", Either::Right(page));
+            // A proxy that collects the stream would show nothing.
+            answer.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+            answer
         }
         _ => text(StatusCode::NOT_FOUND, TEXT, "not found: /, /metrics, /health, /api/state, /api/events\n"),
     };
@@ -137,18 +143,21 @@ fn is_from_here<B>(context: &Context, request: &Request<B>) -> bool {
     if !context.is_loopback {
         return true;
     }
-    let named = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+    let named = request.headers().get_all(header::HOST).into_iter();
+    let named = named.map(|host| host.to_str().unwrap_or("?"));
     let authority = request.uri().authority().map(|authority| authority.as_str());
     // HTTP/1.0 has no Host; no browser speaks it.
-    named.into_iter().chain(authority).all(is_local_name)
+    named.chain(authority).all(is_local_name)
 }
 
 fn is_local_name(authority: &str) -> bool {
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => authority.split(':').next().unwrap_or_default(),
+    let (host, after) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').unwrap_or_default(),
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
     };
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
+    let is_port = after.is_empty() || after.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    let host = host.strip_suffix('.').unwrap_or(host);
+    is_port && (host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok())
 }
 
 /// The health of all drives: 200 if each is served.
@@ -172,9 +181,16 @@ mod tests {
     // The page of another site whose name leads to 127.0.0.1 could read the drives of the user who opens it.
     #[test]
     fn only_addresses_and_localhost_are_local_names() {
-        for name in
-            ["127.0.0.1", "127.0.0.1:9100", "localhost", "LOCALHOST:1", "[::1]:9100", "[::1]", "10.0.0.1:80"]
-        {
+        for name in [
+            "127.0.0.1",
+            "127.0.0.1:9100",
+            "localhost",
+            "localhost.:9",
+            "LOCALHOST:1",
+            "[::1]:9100",
+            "[::1]",
+            "10.0.0.1:80",
+        ] {
             assert!(is_local_name(name), "{name}");
         }
         for name in [
@@ -184,6 +200,9 @@ mod tests {
             "127.0.0.1.evil.example",
             "",
             "[",
+            "[::1].evil.example",
+            "[::1",
+            "localhost:9100.evil.example",
             "?",
         ] {
             assert!(!is_local_name(name), "{name}");

@@ -1,15 +1,15 @@
 //! The watched drives: the latest figures of each, and when to ask for new ones.
 
-use byteway_serve::watch::{DriveFigures, DriveWatch};
+use byteway_serve::watch::{DriveFigures, DriveWatch, Published};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 use tokio::time::timeout_at;
 
-/// Figures are used again for this long: a drive publishes once a second.
+/// Figures are used again for this long, whoever asks: a drive publishes once a second.
 const FRESH: Duration = Duration::from_millis(950);
-/// How long a drive may take to answer. One that is served publishes within a second.
+/// How long a drive may take to answer.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// A drive that is watched.
@@ -20,10 +20,9 @@ pub struct WatchedDrive {
     latest: RefCell<Option<Latest>>,
 }
 
-#[derive(Clone)]
 struct Latest {
     figures: Rc<DriveFigures>,
-    taken: Instant,
+    published: Instant,
 }
 
 /// Whether a drive can be used.
@@ -68,20 +67,20 @@ impl WatchedDrive {
         }
         match &*self.latest.borrow() {
             _ if !self.watch.has_begun() => DriveState::Starting,
-            Some(latest) if latest.taken.elapsed() < PATIENCE => DriveState::Serving,
+            Some(latest) if latest.published.elapsed() < PATIENCE => DriveState::Serving,
             _ => DriveState::Silent,
         }
     }
 
     /// Takes what it has published.
     fn take(&self) {
-        if let Some(figures) = self.watch.take() {
-            self.latest.replace(Some(Latest { figures: figures.into(), taken: Instant::now() }));
+        if let Some(Published { figures, at }) = self.watch.take() {
+            self.latest.replace(Some(Latest { figures: figures.into(), published: at }));
         }
     }
 
     fn is_fresh(&self) -> bool {
-        let is_new = |latest: &Latest| latest.taken.elapsed() < FRESH;
+        let is_new = |latest: &Latest| latest.published.elapsed() < FRESH;
         self.watch.has_ended() || self.latest.borrow().as_ref().is_some_and(is_new)
     }
 }
@@ -89,13 +88,22 @@ impl WatchedDrive {
 /// All watched drives.
 pub struct Drives {
     list: Vec<WatchedDrive>,
+    /// Tells this server from any other: in a container every process has the same number.
+    server: String,
     /// Changes when a drive has published or ended.
     news: watch::Receiver<()>,
 }
 
 impl Drives {
     pub(crate) fn new(list: Vec<WatchedDrive>, news: watch::Receiver<()>) -> Drives {
-        Drives { list, news }
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let server = format!("{}-{}", std::process::id(), since_1970.as_nanos());
+        Drives { list, server, news }
+    }
+
+    /// A text that no other server has.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
     }
 
     /// The drives, in the order of their files.

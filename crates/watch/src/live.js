@@ -50,8 +50,10 @@
 
   // By drive: times, and the values of every line of every chart.
   let history = new Map();
-  let process = null;
+  let server = null;
   let last = null;
+  let updated = null; // by the page's own clock
+  let over = false; // the server has said that it ends
   let chosen = null;
   let drawn = false;
   let wanted = false;
@@ -184,11 +186,13 @@
   };
 
   const show = (state, has_ended) => {
-    if (process !== state.process) {
+    if (server !== state.server) {
       history = new Map(); // another server has taken the place of the former
-      process = state.process;
+      server = state.server;
     }
     last = clock();
+    updated = performance.now();
+    over = has_ended;
     state.drives.forEach(keep);
     choose(state.drives);
     at("tables").replaceChildren(...state.tables.map(table_of));
@@ -201,19 +205,41 @@
   };
 
   let events = null;
+  const lost = (why) => {
+    if (over) return; // what was said holds
+    document.documentElement.toggleAttribute("data-ended", true);
+    say(why + (last ? "; figures of " + last : ""), "");
+  };
+  // What the server says where it refuses updates, as when too many pages are open.
+  const refusal = async () => {
+    const asked = new AbortController();
+    try {
+      const answer = await fetch("api/events", { signal: asked.signal });
+      return answer.ok ? "" : (await answer.text()).trim().slice(0, 200);
+    } catch {
+      return "";
+    } finally {
+      asked.abort();
+    }
+  };
   const listen = () => {
-    events = new EventSource("/api/events");
-    let has_ended = false;
-    events.addEventListener("update", (event) => { has_ended = false; show(JSON.parse(event.data), false); });
-    events.addEventListener("ended", (event) => { has_ended = true; show(JSON.parse(event.data), true); });
-    events.addEventListener("error", () => {
-      if (has_ended) return; // what was said holds
-      document.documentElement.toggleAttribute("data-ended", true);
-      say(last ? "No connection; figures of " + last : "No connection", "");
+    events = new EventSource("api/events");
+    events.addEventListener("update", (event) => show(JSON.parse(event.data), false));
+    events.addEventListener("ended", (event) => show(JSON.parse(event.data), true));
+    events.addEventListener("error", async () => {
+      const refused = events.readyState === EventSource.CLOSED;
+      lost("No connection");
       // A browser gives up where it is refused by a status.
-      if (events.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
+      if (!refused) return;
+      setTimeout(listen, 5000);
+      const why = await refusal();
+      if (why) lost("No updates: " + why);
     });
   };
+  // A server that stands still, or a network that is gone, ends no connection.
+  setInterval(() => {
+    if (updated !== null && events.readyState === EventSource.OPEN && performance.now() - updated > 5000) lost("No update");
+  }, 1000);
 
   load("plotly");
   draw();

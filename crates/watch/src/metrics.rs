@@ -47,7 +47,7 @@ pub const NAMES: [(&str, Kind, &str); 33] = [
     ),
     ("byteway_stage_latency_seconds", H, "Part of that time by the resource that it went to"),
     ("byteway_commands", C, "Commands fetched, including admin commands"),
-    ("byteway_outstanding_commands", G, "I/O commands submitted and not completed"),
+    ("byteway_outstanding_commands", G, "I/O commands in the drive: submitted and not completed"),
     ("byteway_clients", C, "Clients that have attached, and controllers that hosts have created"),
     ("byteway_controller_resets", C, "Controller resets"),
     ("byteway_link_payload_bytes", C, "Payload bytes that crossed the link"),
@@ -244,7 +244,10 @@ impl Metrics {
             let labels = vec![("drive", name.to_owned()), ("cause", cause.to_owned())];
             self.count("byteway_flash_programmed_bytes", labels, bytes(units));
         }
-        self.number("byteway_write_amplification_ratio", own(), ftl.write_amplification());
+        // Before anything was written there is none.
+        if ftl.user_units_written > 0 {
+            self.number("byteway_write_amplification_ratio", own(), ftl.write_amplification());
+        }
         self.number("byteway_free_superblocks", own(), ftl.blocks_free as f64);
         for (statistic, cycles) in [
             ("min", figures.wear.min as f64),

@@ -12,7 +12,7 @@ use hyper::body::Bytes;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io::{self, Read, Write};
@@ -139,18 +139,23 @@ impl Watcher {
         });
         let connections = Rc::new(Cell::new(0));
         let accepting = spawn_local(accept(listener, context.clone(), connections.clone(), closed));
-        let mut sampler = Sampler::default();
+        let sampler = RefCell::new(Sampler::default());
         let update = async {
             let mut ticks = interval(UPDATE);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 if context.pages.get() == 0 {
                     context.opened.notified().await;
+                    // What happened while no page was open is not of the last second.
+                    sampler.take();
                 }
                 ticks.tick().await;
                 if context.pages.get() > 0 {
                     context.drives.refresh().await;
-                    let _ = updates.send(event("update", &state_json(&context.drives, Some(&mut sampler))));
+                    let _ = updates.send(event(
+                        "update",
+                        &state_json(&context.drives, Some(&mut *sampler.borrow_mut())),
+                    ));
                 }
             }
         };
@@ -158,7 +163,7 @@ impl Watcher {
         first(stopped, update).await;
         accepting.abort();
         context.drives.finish();
-        let _ = updates.send(event("ended", &state_json(&context.drives, Some(&mut sampler))));
+        let _ = updates.send(event("ended", &state_json(&context.drives, Some(&mut *sampler.borrow_mut()))));
         drop((updates, closing));
         let all_closed = async {
             while connections.get() > 0 {
@@ -228,6 +233,8 @@ async fn serve(stream: TcpStream, context: Rc<Context>, mut closed: watch::Recei
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        // A client that has sent its request and closes its half is answered.
+        .half_close(true)
         .header_read_timeout(HEAD_LIMIT)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)

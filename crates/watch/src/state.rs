@@ -34,8 +34,8 @@ pub(crate) fn warnings(smart: &SmartLog) -> Vec<&'static str> {
 
 #[derive(Serialize)]
 struct State<'a> {
-    /// The process, so that a page notices that another one has taken its place.
-    process: u32,
+    /// Tells this server from any other, so that a page notices that another one has taken its place.
+    server: &'a str,
     drives: Vec<DriveLine<'a>>,
     /// The tables of the summary.
     tables: Vec<TableText>,
@@ -164,6 +164,6 @@ pub(crate) fn state_json(drives: &Drives, mut sampler: Option<&mut Sampler>) -> 
         let Table { header, rows, numbers_from, .. } = Table::from(table);
         TableText { title, header, rows, numbers_from }
     });
-    let state = State { process: std::process::id(), drives: lines.collect(), tables: tables.collect() };
+    let state = State { server: drives.server(), drives: lines.collect(), tables: tables.collect() };
     serde_json::to_string(&state).expect("a state has only string keys")
 }

@@ -14,18 +14,22 @@ macro_rules! pages {
 }
 
 pages! {
+    "install": "install.md",
     "first-hour": "first-hour.md",
     "comparing": "tasks/compare.md",
+    "sweeping": "tasks/sweep.md",
     "replay-a-trace": "tasks/replay-a-trace.md",
     "model-my-drive": "tasks/model-my-drive.md",
     "fit-a-profile": "tasks/fit-a-profile.md",
     "choose-a-transfer-method": "tasks/choose-a-transfer-method.md",
     "attach-a-guest": "tasks/attach-a-guest.md",
     "serve-over-tcp": "tasks/serve-over-tcp.md",
+    "watch-a-served-drive": "tasks/watch-a-served-drive.md",
     "key-value-drive": "tasks/key-value-drive.md",
     "queries": "queries.md",
     "programs": "programs.md",
     "network": "network.md",
+    "python": "python.md",
     "several-drives": "tasks/several-drives.md",
     "break-it-on-purpose": "tasks/break-it-on-purpose.md",
     "reproduce-a-paper": "tasks/reproduce-a-paper.md",
@@ -110,6 +114,23 @@ mod tests {
         let mut command = super::super::command();
         command.build();
         text(&words, &command)
+    }
+
+    // A page that the program does not have cannot be read where only the program is.
+    #[test]
+    fn every_page_is_a_topic() {
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let mut pages = Vec::new();
+        for folder in ["", "tasks", "models", "reference"] {
+            let entries = std::fs::read_dir(docs.join(folder)).unwrap().map(|entry| entry.unwrap().path());
+            pages.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+        }
+        pages.retain(|path| !path.ends_with("index.md"));
+        for path in &pages {
+            let page = std::fs::read_to_string(path).unwrap();
+            assert!(TOPICS.iter().any(|(_, text)| *text == page), "{} is no topic", path.display());
+        }
+        assert_eq!(pages.len(), TOPICS.len(), "each page is one topic");
     }
 
     // A topic named like a command would hide the command's help, and one without a title would be blank in the list.

@@ -237,8 +237,6 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             stop.stop();
         }
     });
-    // Open pages are told the last figures.
-    drop(watching);
     let reports = match served {
         Ok(reports) => reports,
         Err(error) if error.is_stalled() => {
@@ -252,6 +250,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         OutputFormat::Table => arguments.tables.wrapped(&served_tables(&reports, arguments.tables.width())),
         OutputFormat::Json => served_json(&reports),
     });
+    // Open pages are told the last figures. They are told last, as some may be slow.
+    drop(watching);
     // A parent process may close the pipe after it has read that the drives are ready: this is not an error.
     reported.or_else(|error| error.quiet_exit().map(drop).ok_or(error))?;
     Ok(ExitCode::SUCCESS)

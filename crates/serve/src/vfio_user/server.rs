@@ -24,7 +24,7 @@ use tracing::{info, warn};
 /// Longest path of a socket, in bytes.
 const PATH_BYTES_MAX: usize = 107;
 /// Maximum number of clients that are being refused at the same time; further ones are closed immediately.
-const TURNED_AWAY_MAX: usize = 4;
+const TURNED_AWAY_MAX: usize = 32;
 /// Time limit for the system to close the socket of a client whose process has ended, shorter than a client waits for its answer; and the
 /// interval of checks.
 const LEAVING_LIMIT: Delay = Delay::from_s(3);

@@ -3,7 +3,7 @@
 use crate::client::{Client, HOST, by_transport, in_capsule};
 use crate::service::Service;
 use byteway_clock::Stage;
-use byteway_link::ios::HOSTS_MAX;
+use byteway_link::ios::{HOSTS_MAX, ROWS_MAX};
 use byteway_link::{IoRow, Verb};
 use byteway_serve::watch::DriveFigures;
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe, Status};
@@ -23,8 +23,8 @@ fn figures(service: &Service) -> Box<DriveFigures> {
     service.watch.take();
     service.watch.ask();
     loop {
-        if let Some(figures) = service.watch.take() {
-            return figures;
+        if let Some(published) = service.watch.take() {
+            return published.figures;
         }
         assert!(begun.elapsed() < Duration::from_secs(20), "the drive publishes nothing");
         std::thread::sleep(Duration::from_millis(5));
@@ -63,7 +63,7 @@ fn the_ios_of_hosts_are_told_apart() {
     let block = BLOCK as u64;
     assert_eq!((of(HOST).writes, of(HOST).reads), ((3, 3 * block), (0, 0)));
     assert_eq!((of(OTHER).writes, of(OTHER).reads.1), ((5, 5 * block), 4 * block));
-    assert_eq!(of(HOST).latencies[Verb::Read as usize].count(), 1, "an I/O that fails takes time, too");
+    assert_eq!(of(HOST).latencies[Verb::Other as usize].count(), 1, "an I/O that fails takes time, too");
     assert_eq!(of(OTHER).latencies[Verb::Write as usize].count(), 5);
     assert!(figures.ios.stages[Verb::Write as usize][Stage::Target as usize].count() <= 8);
     assert_eq!((figures.report.clients, figures.report.writes), (2, (8, 8 * block)));
@@ -71,9 +71,47 @@ fn the_ios_of_hosts_are_told_apart() {
     drop((hosts, admins));
     let watch = service.watch.clone();
     let reports = service.end();
-    let last = watch.take().unwrap();
+    let last = watch.take().unwrap().figures;
     assert!(watch.has_ended());
     assert_eq!((last.report.commands, last.report.reads), (reports[0].commands, reports[0].reads));
+}
+
+// A host that names namespaces that there are not must not use up the rows that others need.
+#[test]
+fn namespaces_that_there_are_not_share_a_row() {
+    let service = Service::start(1, 1, |_, _, _| ());
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    let admin = Client::admin(address, &nqn, HOST).unwrap();
+    let mut host = Client::io(address, &admin, &nqn, 1).unwrap();
+    for nsid in (1000..1000 + 2 * ROWS_MAX as u32).chain([u32::MAX, 0]) {
+        let read = by_transport(ReadWrite::default().sqe(NvmOpcode::READ, 0, nsid), BLOCK as u32);
+        assert_ne!(host.ask(read, &[]).unwrap().cqe.status(), Status::SUCCESS);
+    }
+    assert_eq!(host.ask(io(NvmOpcode::READ, 0, 1), &[]).unwrap().cqe.status(), Status::SUCCESS);
+    let figures = figures(&service);
+    let rows: Vec<_> = figures.ios.rows.iter().filter(|row| row.host != HOSTS_MAX).collect();
+    let of = |nsid| rows.iter().find(|row| row.nsid == Some(nsid)).unwrap();
+    assert_eq!((rows.len(), of(2).reads.0), (2, 1), "{rows:?}");
+    assert_eq!(of(0).latencies[Verb::Other as usize].count(), 2 * ROWS_MAX as u64 + 2);
+    service.end();
+}
+
+// Most of what a host waits for under load is its turn: a latency without it would be that of an idle drive.
+#[test]
+fn the_wait_for_data_is_part_of_the_latency() {
+    let service = Service::start(1, 1, |_, _, _| ());
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    let admin = Client::admin(address, &nqn, HOST).unwrap();
+    let mut host = Client::io(address, &admin, &nqn, 1).unwrap();
+    let pause = Duration::from_millis(200);
+    let cid = host.begin(io(NvmOpcode::WRITE, 0, 16), &[]);
+    std::thread::sleep(pause);
+    assert_eq!(host.answer(cid, &[7; 16 * BLOCK]).unwrap().cqe.status(), Status::SUCCESS);
+    let figures = figures(&service);
+    let row = figures.ios.rows.iter().find(|row| row.writes.0 > 0).unwrap();
+    let latency = row.latencies[Verb::Write as usize].sum_ps;
+    assert!(latency >= pause.as_nanos() * 1000, "{latency} ps");
+    service.end();
 }
 
 // A host that connects under a new name again and again must not make the drive's memory grow, nor hide the others.

@@ -147,6 +147,31 @@ fn hosts_over_tcp_have_their_names() {
     assert!(latency > 0.0 && (stages - latency).abs() <= 1e-9 * latency, "{stages} and {latency}");
 }
 
+// Figures that were published for somebody who did not wait are old when the next one asks.
+#[test]
+fn figures_are_those_of_the_moment() {
+    let service = watched(&["--set", "serve.timing=none"]);
+    let at = address(&service);
+    for pause in [950, 955, 970] {
+        get(&at, "/metrics");
+        std::thread::sleep(Duration::from_millis(pause));
+        let mut gone = super::http::connect(&at);
+        std::io::Write::write_all(
+            &mut gone,
+            format!("GET /metrics HTTP/1.1\r\nHost: {at}\r\n\r\n").as_bytes(),
+        )
+        .unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+        drop(gone);
+        let before = sum(&settled(&at), "byteway_ios_total", &[]);
+        service.benched("drive", &["--rw", "write", "--count", "300", "--size", "1m"]);
+        let after = sum(&settled(&at), "byteway_ios_total", &[]);
+        // The client reads partition tables and the like, too.
+        assert!(after >= before + 300.0, "{before} and {after}");
+    }
+    service.end();
+}
+
 // What cannot be listened at has to be said before a drive is opened.
 #[test]
 fn an_address_that_cannot_be_used_is_wrong_input() {

@@ -1,10 +1,11 @@
 //! The live page in a browser.
 
 use super::{address, watched};
-use crate::browser::{Browser, View};
-use crate::serve::{Process, lines, number};
+use crate::browser::{Browser, Shown, View};
+use crate::serve::{DRIVE, Process, Service, lines, number};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 /// What Plotly keeps of the sizes of texts that it has drawn, of 10,000 at most, and the browser of its script.
@@ -90,6 +91,66 @@ fn its_figures_at_the_end_are_those_of_the_summary() {
     assert_eq!(page.complaints, Vec::<String>::new());
 }
 
+// A page that stays at the figures of a server that has long been started again is worse than none.
+#[test]
+fn it_comes_back_with_the_server() {
+    let Some(mut browser) = Browser::start() else { return };
+    let first = watched(&["--set", "serve.timing=none"]);
+    let at = address(&first);
+    let mut page = browser.open_at(&format!("http://{at}/"), WIDE);
+    let says = |page: &mut Shown<'_>, words: &str| {
+        let begun = Instant::now();
+        loop {
+            let said = page.evaluate("document.getElementById('said').textContent");
+            let said = said.as_str().unwrap().to_owned();
+            if said.contains(words) {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(40), "it says `{said}`, not `{words}`");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    says(&mut page, "d serving");
+    first.end();
+    says(&mut page, "The drive has ended; figures of ");
+    // As a proxy answers while the server behind it is started again: browsers do not ask again by themselves.
+    let proxy = std::net::TcpListener::bind(&at).unwrap();
+    let (mut asked, _) = proxy.accept().unwrap();
+    let _ = asked.read(&mut [0; 4096]);
+    asked.write_all(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+    drop((asked, proxy));
+    let second =
+        Service::start(&[("d.toml", DRIVE)], &["d.toml", "--http", &at, "--set", "serve.timing=none"], 1);
+    says(&mut page, "d serving");
+    page.evaluate("byteway.stop()");
+    says(&mut page, "d serving");
+    second.end();
+}
+
+// What happened while nobody looked is not what happens now.
+#[test]
+fn its_first_sample_is_of_the_last_second() {
+    let Some(mut browser) = Browser::start() else { return };
+    let service = watched(&["--set", "serve.timing=none"]);
+    let at = address(&service);
+    let url = format!("http://{at}/");
+    let lines_of_first = "[...document.querySelectorAll('.chart')][1].data.map((line) => line.y[0])";
+    let mut page = browser.open_at(&url, WIDE);
+    page.evaluate("byteway.stop()");
+    std::thread::sleep(Duration::from_millis(1500));
+    service.benched("drive", &["--rw", "write", "--count", "3000", "--size", "1m"]);
+    std::thread::sleep(Duration::from_millis(1500));
+    let mut page = browser.open_at(&url, WIDE);
+    let begun = Instant::now();
+    while page.evaluate("byteway.kept()").as_u64() == Some(0) {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 300)))");
+    assert_eq!(page.evaluate(lines_of_first), serde_json::json!([0, 0]));
+    service.end();
+}
+
 // Names and hosts are chosen by others, and a page that is left open must not grow.
 #[test]
 fn an_hour_of_updates_does_not_grow_it() {
@@ -105,7 +166,7 @@ fn an_hour_of_updates_does_not_grow_it() {
               const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
               for (let second = {from}; second < {to}; second++) {{
                 const wave = 1000 + 500 * Math.sin(second / 7);
-                byteway.show({{ process: -1, tables: [{{ title: 'Served', header: ['drive', 'reads'], numbers_from: 1,
+                byteway.show({{ server: 'another', tables: [{{ title: 'Served', header: ['drive', 'reads'], numbers_from: 1,
                   rows: [['<img src=x onerror=alert(1)>', String(second)]] }}],
                   drives: [{{ name: '<b>d</b>', state: 'serving', warnings: [], at_s: second, sample: {{
                     read_ios: wave, write_ios: 2 * wave, read_bytes: 4096 * wave, write_bytes: 8192 * wave,

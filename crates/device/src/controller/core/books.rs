@@ -18,7 +18,7 @@ impl Core {
         add(&self.counters.reads, 1);
         add(&self.counters.read_bytes, bytes);
         if let Some(book) = self.port.ios() {
-            book.ledger.read(self.label_of(span), bytes);
+            book.ledger.read(self.label_as(span, Verb::Read), bytes);
         }
     }
 
@@ -34,13 +34,21 @@ impl Core {
         add(&self.counters.writes, commands);
         add(&self.counters.written_bytes, bytes);
         if let Some(book) = self.port.ios() {
-            book.ledger.written(self.label_of(span), commands, bytes);
+            book.ledger.written(self.label_as(span, Verb::Write), commands, bytes);
         }
     }
 
     #[cold]
     fn label_of(&self, span: SpanId) -> IoLabel {
         IoLabel::from_bits(self.port.spans().label(span)).unwrap_or(IoLabel::unread(IoHost::OTHER))
+    }
+
+    /// Labels the span of a command with what it has turned out to do; whatever its opcode is in its command set.
+    #[cold]
+    fn label_as(&self, span: SpanId, verb: Verb) -> IoLabel {
+        let label = IoLabel { verb: Some(verb), ..self.label_of(span) };
+        self.port.spans().set_label(span, label.bits());
+        label
     }
 
     /// Opens a span for an entry that was taken, of a host that opens none. Admin commands have none.
@@ -58,7 +66,8 @@ impl Core {
     pub(crate) fn name_span(&self, permit: &Permit, sqe: &Sqe) {
         if permit.span() != SpanId::NONE {
             let verb = Some(Verb::of_opcode(sqe.opcode()));
-            let label = IoLabel { nsid: sqe.nsid, verb, ..self.label_of(permit.span()) };
+            let nsid = self.inventory.active(sqe.nsid).map_or(0, |_| sqe.nsid);
+            let label = IoLabel { nsid, verb, ..self.label_of(permit.span()) };
             self.port.spans().set_label(permit.span(), label.bits());
         }
     }
