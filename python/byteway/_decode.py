@@ -53,6 +53,6 @@ def encode(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "item") and not isinstance(value, (str, bytes)):
-        # A NumPy scalar, of which parameter studies are full.
-        return value.item()
+        # A NumPy scalar or array, of which parameter studies are full.
+        return value.tolist() if hasattr(value, "tolist") else value.item()
     return value

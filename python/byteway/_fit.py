@@ -150,7 +150,9 @@ def fit(
     """
     if isinstance(hold_out, str):
         raise wrong(f"hold_out={hold_out!r} is a text", f"give a list of names: hold_out=[{hold_out!r}]")
-    held = None if hold_out is None else list(hold_out)
+    held = None if hold_out is None else list(hold_out) if isinstance(hold_out, Iterable) else [hold_out]
+    if held is not None and not all(isinstance(name, str) for name in held):
+        raise wrong(f"hold_out={hold_out!r} has names that are no texts", "give names of points, as `points` shows them")
     made = _native_measurements(measurements)
     with Display(progress, "runs") as function:
         found, by = _native.fit(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, Union
+from typing import Any, TypeAlias, Union
+
+from .errors import wrong
 
 ProgressFunction: TypeAlias = Callable[[int, "int | None", int], object]
-Progress: TypeAlias = Union[ProgressFunction, Literal[True], None]
+Progress: TypeAlias = Union[ProgressFunction, bool, None]
 """Progress display: `True` for a bar (of tqdm, if it is installed), or a function that is called some 20 times a second with the
 position, its end (None if that is unknown), and the number of I/Os, records or points so far. An exception in it ends the work."""
 
@@ -38,7 +40,9 @@ class Display:
 
     def __init__(self, progress: Progress, unit: str) -> None:
         self._bar = _Bar(unit) if progress is True else None
-        self.function: ProgressFunction | None = self._bar if progress is True else progress
+        self.function: ProgressFunction | None = self._bar if progress is True else progress or None
+        if self.function is not None and not callable(self.function):
+            raise wrong(f"progress={progress!r}", "give True for a bar, or a function of three arguments")
 
     def __enter__(self) -> ProgressFunction | None:
         return self.function

@@ -22,7 +22,10 @@ Overrides: TypeAlias = Union[Mapping[str, Any], Iterable[str], None]
 
 def toml_value(value: Any) -> str:
     """A value as TOML, for overrides and lists of values."""
-    value = encode(value)
+    try:
+        value = encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise wrong(f"a value has no form in TOML: {error}", "use strings, numbers, booleans, lists and dictionaries") from error
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -61,6 +64,8 @@ def native(
 ) -> _native.Scenario:
     """The scenario for the native half."""
     sets = override_list(overrides)
+    if defines is not None and not isinstance(defines, Mapping):
+        raise wrong(f"defines of type {type(defines).__name__}", 'give a dictionary: {"DRIVE": "/dev/nvme0n1"}')
     names = [f"{name}={value}" for name, value in (defines or {}).items()]
     if isinstance(scenario, str) and ("\n" in scenario or "=" in scenario):
         return _native.Scenario.text("scenario", scenario, sets, names, skip_bad_lines)
@@ -69,7 +74,7 @@ def native(
     if isinstance(scenario, (Mapping, Scenario)):
         try:
             text = json.dumps(encode(scenario), allow_nan=True)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             what = f"the dictionary is no scenario: {error}"
             cure = "use only what TOML has: strings, integers, floats, booleans, lists and dictionaries"
             raise wrong(what, cure) from error

@@ -6,7 +6,10 @@ import concurrent.futures
 import json
 import math
 import multiprocessing
+import multiprocessing.connection
 import os
+import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -20,7 +23,7 @@ from ._run import stopped
 from ._scenario import Overrides, ScenarioLike, native
 from ._study import _values
 from ._table import Table
-from .errors import Error, InputError, missing, worker_count, wrong
+from .errors import Error, InputError, missing, whole, worker_count, wrong
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -31,7 +34,7 @@ Method: TypeAlias = Literal["grid", "random", "latin-hypercube", "knee", "crosso
 Range: TypeAlias = tuple[Any, Any]
 Vary: TypeAlias = Mapping[str, Union[str, Iterable[Any], Mapping[str, Any]]]
 """Keys and their values: `{"iodepth": [1, 4, 16], "bs": "4 KiB..64 KiB x2"}`, or for drawn points a range:
-`{"drive.override.flash.read": {"from": "20 us", "to": "100 us", "spacing": "log"}}`."""
+`{"drive.override.flash.channel_rate": {"from": "400 MB/s", "to": "1600 MB/s", "spacing": "log"}}`."""
 
 Executor: TypeAlias = Union[
     Literal["threads", "processes", "dask"], str, "Client", concurrent.futures.Executor, None
@@ -101,7 +104,7 @@ class Sweep:
 
 def _dimension(key: str, values: str | Iterable[Any] | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(values, Mapping):
-        section = {"key": key, **values}
+        section = {**values, "key": key}
         return {name: value if name == "spacing" else str(value) for name, value in section.items()}
     return {"key": key, "values": _values(values)}
 
@@ -158,27 +161,44 @@ class _Batches:
 def run_batch(tasks: list[str], cache: str | None) -> tuple[list[str], float]:
     """Runs points in this process; for workers. Returns their rows and the seconds that they took."""
     begin = time.monotonic()
-    rows = _native.run_tasks(tasks, None if cache is None else Path(cache))
+    rows = _native.run_tasks(tasks, cache)
     return rows, time.monotonic() - begin
 
 
 def _on_futures(batches: _Batches, pool: concurrent.futures.Executor, workers: int, cache: str | None) -> None:
     running: dict[concurrent.futures.Future[tuple[list[str], float]], list[tuple[int, str]]] = {}
-    while batches.more():
-        while batches.waiting and len(running) < 2 * workers:
-            batch = batches.take(workers)
-            running[pool.submit(run_batch, [task for _, task in batch], cache)] = batch
-        done, _ = concurrent.futures.wait(
-            running, timeout=0.2, return_when=concurrent.futures.FIRST_COMPLETED
-        )
-        for future in done:
-            batch = running.pop(future)
-            try:
-                rows, took_s = future.result()
-            except concurrent.futures.process.BrokenProcessPool:
-                batches.in_flight -= len(batch)
-                raise
-            batches.done(batch, rows, took_s)
+    try:
+        while batches.more():
+            while batches.waiting and len(running) < 2 * workers:
+                batch = batches.take(workers)
+                running[pool.submit(run_batch, [task for _, task in batch], cache)] = batch
+            done, _ = concurrent.futures.wait(
+                running, timeout=0.2, return_when=concurrent.futures.FIRST_COMPLETED
+            )
+            for future in done:
+                batch = running.pop(future)
+                try:
+                    rows, took_s = future.result()
+                except concurrent.futures.process.BrokenProcessPool:
+                    batches.in_flight -= len(batch)
+                    raise
+                batches.done(batch, rows, took_s)
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def _begin_worker() -> None:
+    """Ctrl-C is the parent's; and a worker whose parent has gone has nothing to wait for."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def leave() -> None:
+        if parent is not None:
+            multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=leave, daemon=True).start()
 
 
 def _on_processes(batches: _Batches, jobs: int | None, cache: str | None) -> None:
@@ -187,10 +207,15 @@ def _on_processes(batches: _Batches, jobs: int | None, cache: str | None) -> Non
     context = multiprocessing.get_context("spawn")
     losses = 0
     while True:
-        pool = concurrent.futures.ProcessPoolExecutor(workers, mp_context=context)
+        pool = concurrent.futures.ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker)
         try:
             _on_futures(batches, pool, workers, cache)
             return
+        except KeyboardInterrupt:
+            # What they run is run again by the next sweep; waiting for it would take minutes.
+            for process in list((getattr(pool, "_processes", None) or {}).values()):
+                process.kill()
+            raise
         except concurrent.futures.process.BrokenProcessPool as error:
             # A process was killed. What it had finished is in the cache; the rest is asked for again.
             losses += 1
@@ -231,6 +256,8 @@ def _on_dask(batches: _Batches, client: Client, cache: str | None, retries: int)
                 continue
             future = next(completed)
             batch = running.pop(future)
+            if client.status == "closed":
+                raise OSError("its scheduler has gone")
             if future.status == "finished":
                 rows, took_s = future.result()
                 batches.done(batch, rows, took_s)
@@ -245,27 +272,42 @@ def _on_dask(batches: _Batches, client: Client, cache: str | None, retries: int)
             future.cancel()
 
 
+_AGAIN = "make the same call again: what was finished is in the cache"
+
+
 def _with_executor(
     batches: _Batches, executor: Executor, jobs: int | None, cache: str | None, retries: int
 ) -> None:
     if executor == "processes":
         return _on_processes(batches, jobs, cache)
     if isinstance(executor, concurrent.futures.Executor):
-        return _on_futures(batches, executor, jobs or os.cpu_count() or 1, cache)
+        try:
+            return _on_futures(batches, executor, jobs or os.cpu_count() or 1, cache)
+        except concurrent.futures.BrokenExecutor as error:
+            what = f"the executor is broken: {error}"
+            raise Error(f"{what}\n  cure: {_AGAIN}, with a new executor") from error
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise missing("distributed", "a sweep on Dask", "dask") from error
-    if isinstance(executor, Client):
-        return _on_dask(batches, executor, cache, retries)
-    if executor == "dask":
-        workers = jobs or os.cpu_count() or 1
-        with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster:
-            with Client(cluster) as client:
+    try:
+        if isinstance(executor, Client):
+            return _on_dask(batches, executor, cache, retries)
+        if executor == "dask":
+            workers = jobs or os.cpu_count() or 1
+            with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster:
+                with Client(cluster) as client:
+                    return _on_dask(batches, client, cache, retries)
+        if isinstance(executor, str) and "://" in executor:
+            with Client(executor) as client:
                 return _on_dask(batches, client, cache, retries)
-    if isinstance(executor, str) and "://" in executor:
-        with Client(executor) as client:
-            return _on_dask(batches, client, cache, retries)
+    except Error:
+        raise
+    except Exception as error:
+        # Of many types: the scheduler has gone, was never there, its workers do not start, ...
+        what = f"the Dask cluster failed: {error or type(error).__name__}"
+        cure = f"{_AGAIN}; see that the scheduler is there, and call it under `if __name__ == \"__main__\":`"
+        raise Error(f"{what}\n  cure: {cure}") from error
     cure = 'use "threads", "processes", "dask", the address of a Dask scheduler, a Dask client, or an executor of concurrent.futures'
     raise wrong(f"no such executor: {executor!r}", cure)
 
@@ -322,15 +364,20 @@ def sweep(
     sections = json.dumps([_dimension(key, values) for key, values in vary.items()])
     search = json.dumps(
         {
-            "method": method,
-            "points": points,
-            "seed": seed,
-            "metric": metric,
-            "against": against,
-            "retries": retries,
+            "method": str(method),
+            "points": None if points is None else whole("points", points),
+            "seed": whole("seed", seed),
+            "metric": str(metric),
+            "against": str(against),
+            "retries": whole("retries", retries),
         }
     )
-    folder = Path("") if cache is True else None if cache is False else Path(cache)
+    if not isinstance(cache, (bool, str, os.PathLike)):
+        raise wrong(f"cache={cache!r}", "give True for the user's cache, a folder, or False")
+    if out is not None:
+        _native.check_folder(Path(out))
+    # A path can't be empty: "" is the user's cache.
+    folder = "" if cache is True else None if cache is False else os.fspath(cache)
     planned = _native.Sweep(made, sections, search, folder)
     result = Sweep(planned)
     with Display(progress, "points") as function:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 
@@ -51,10 +52,18 @@ def wrong(what: str, cure: str) -> InputError:
     return InputError(f"{what}\n  cure: {cure}", what=what, cure=cure)
 
 
+def whole(name: str, number: Any) -> int:
+    """An argument that is a whole number, also one of NumPy."""
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise wrong(f"{name}={number!r} is no whole number", f"give a whole number, such as {name}=1") from None
+
+
 def worker_count(jobs: int | None) -> int | None:
     """The argument `jobs`, if it is a number of workers or left out."""
-    if jobs is None or isinstance(jobs, int) and 1 <= jobs <= 1024:
-        return jobs
+    if jobs is None or 1 <= whole("jobs", jobs) <= 1024:
+        return None if jobs is None else whole("jobs", jobs)
     raise wrong(f"jobs={jobs!r} is no number of workers", "give a whole number from 1 to 1024, or leave it out: one for each processor")
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias, Union
 
 from . import _native
 from ._drive import Drive, location
+from .errors import wrong
 
 __all__ = ["KvDrive", "open"]
 
@@ -19,7 +20,12 @@ _PART = 512
 
 
 def _bytes(text: bytes | bytearray | memoryview | str) -> bytes:
-    return text.encode() if isinstance(text, str) else bytes(text)
+    if isinstance(text, str):
+        return text.encode(errors="surrogateescape")
+    if isinstance(text, (bytes, bytearray, memoryview)):
+        return bytes(text)
+    # bytes(5) is five zeros.
+    raise wrong(f"a key or value of type {type(text).__name__}", "give bytes or a string, such as str(5)")
 
 
 class KvDrive(Drive, MutableMapping[Key, bytes]):
@@ -78,7 +84,7 @@ class KvDrive(Drive, MutableMapping[Key, bytes]):
             if_absent: store only if the key does not exist.
         """
         if if_exists and if_absent:
-            raise ValueError("give if_exists or if_absent, not both")
+            raise wrong("if_exists and if_absent are both given", "give one of them")
         condition = "exists" if if_exists else "absent" if if_absent else None
         return self._native.put(_bytes(key), _bytes(value), condition)
 

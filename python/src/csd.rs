@@ -4,6 +4,9 @@ use crate::error::{invalid, raised};
 use crate::kv::Location;
 use crate::session::{Requests, Session};
 use crate::table::Table;
+use arrow_array::RecordBatch;
+use arrow_cast::cast;
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use byteway_clock::random::Rng;
 use byteway_console::error::{InputError, suggest};
 use byteway_console::progress::Progress;
@@ -19,6 +22,7 @@ use parquet::arrow::ArrowWriter;
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Cycles a second of this host's processor, for what is modelled of it.
 const HERTZ: u64 = 3_000_000_000;
@@ -42,7 +46,10 @@ enum Answer {
 
 /// A drive with tables that stays attached.
 #[pyclass(frozen, module = "byteway._native")]
-pub(crate) struct TablesDrive(Session<Ask, Answer>);
+pub(crate) struct TablesDrive {
+    session: Session<Ask, Answer>,
+    is_read_only: bool,
+}
 
 /// Executes requests until the session is closed.
 async fn serve(session: tables::Session, requests: Requests<Ask, Answer>) -> Result<(), AttachedError> {
@@ -99,8 +106,19 @@ fn executor(py: Python<'_>, name: &str) -> PyResult<Option<Executor>> {
 }
 
 impl TablesDrive {
+    fn check_writable(&self, py: Python<'_>) -> PyResult<()> {
+        match self.is_read_only {
+            true => {
+                let what = "the drive was opened for reading only";
+                Err(invalid(py, &InputError::new(what, "open it without read_only to load and drop tables")))
+            }
+            false => Ok(()),
+        }
+    }
+
     fn load(&self, py: Python<'_>, name: String, source: RowSource, seed: u64) -> PyResult<u64> {
-        match self.0.ask(py, Ask::Load { name, source, seed })? {
+        self.check_writable(py)?;
+        match self.session.ask(py, Ask::Load { name, source, seed })? {
             Answer::Loaded(loaded) => Ok(loaded.rows_in_all),
             _ => Ok(0),
         }
@@ -119,12 +137,13 @@ impl TablesDrive {
         let change = if location.read_only { Change::None } else { Change::Tables };
         let serving =
             move |requests| with_drive(&source, options, change, move |session| serve(session, requests));
-        Ok(TablesDrive(Session::open(py, Ask::Tables, serving)?))
+        let session = Session::open(py, Ask::Tables, serving)?;
+        Ok(TablesDrive { session, is_read_only: location.read_only })
     }
 
     /// Name, rows, bytes, and (column, type, nullable) of each table.
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<TableRow>> {
-        let Answer::Tables(all) = self.0.ask(py, Ask::Tables)? else { return Ok(Vec::new()) };
+        let Answer::Tables(all) = self.session.ask(py, Ask::Tables)? else { return Ok(Vec::new()) };
         let row = |table: TableInfo| {
             let columns = table.schema.columns().iter();
             let columns =
@@ -160,14 +179,19 @@ impl TablesDrive {
 
     /// Appends the rows of an Arrow table.
     fn load_arrow(&self, py: Python<'_>, name: String, rows: AnyRecordBatch) -> PyResult<u64> {
+        self.check_writable(py)?;
         let reader = rows.into_reader()?;
+        let schema = stored_schema(&reader.schema()).map_err(|error| invalid(py, &error))?;
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("rows.parquet");
         let written = py.detach(|| -> anyhow::Result<()> {
             let file = std::fs::File::create(&path)?;
-            let mut writer = ArrowWriter::try_new(file, reader.schema(), None)?;
+            let mut writer = ArrowWriter::try_new(file, schema.clone(), None)?;
             for batch in reader {
-                writer.write(&batch?)?;
+                let batch = batch?;
+                let columns = batch.columns().iter().zip(schema.fields());
+                let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+                writer.write(&RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, _>>()?)?)?;
             }
             writer.close()?;
             Ok(())
@@ -177,13 +201,14 @@ impl TablesDrive {
     }
 
     fn drop_table(&self, py: Python<'_>, name: String) -> PyResult<()> {
-        self.0.ask(py, Ask::Drop(name)).map(drop)
+        self.check_writable(py)?;
+        self.session.ask(py, Ask::Drop(name)).map(drop)
     }
 
     /// Rows of a query, and its figures as JSON.
     fn query(&self, py: Python<'_>, text: String, said: &str, on: &str) -> PyResult<(Table, String)> {
         let request = Ask::Query { form: form(py, said)?, text, by: executor(py, on)? };
-        let Answer::Rows(rows) = self.0.ask(py, request)? else {
+        let Answer::Rows(rows) = self.session.ask(py, request)? else {
             return Err(invalid(py, &InputError::new("the drive gave no rows", "report this defect")));
         };
         let (to_drive, from_drive) = rows.link_bytes.unzip();
@@ -204,7 +229,7 @@ impl TablesDrive {
     /// How each table of a query would be executed, and why, as JSON.
     fn explain(&self, py: Python<'_>, text: String, said: &str) -> PyResult<String> {
         let request = Ask::Explain { form: form(py, said)?, text };
-        let Answer::Plans(plans) = self.0.ask(py, request)? else { return Ok("[]".to_owned()) };
+        let Answer::Plans(plans) = self.session.ask(py, request)? else { return Ok("[]".to_owned()) };
         let plan = |plan: &Plan| {
             serde_json::json!({
                 "table": plan.table,
@@ -225,8 +250,26 @@ impl TablesDrive {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.close(py)
+        self.session.close(py)
     }
+}
+
+/// The types in which rows are stored: views of texts and bytes, which polars has, become texts and bytes.
+fn stored_schema(given: &Schema) -> Result<SchemaRef, InputError> {
+    let field = |field: &FieldRef| -> Result<FieldRef, InputError> {
+        let stored = match field.data_type() {
+            DataType::Utf8View => DataType::Utf8,
+            DataType::BinaryView => DataType::Binary,
+            DataType::Null => {
+                let what = format!("column {:?} has no type: all of its values are missing", field.name());
+                return Err(InputError::new(what, "give it a type, or leave the column out"));
+            }
+            _ => return Ok(field.clone()),
+        };
+        Ok(Arc::new(field.as_ref().clone().with_data_type(stored)))
+    };
+    let fields: Vec<FieldRef> = given.fields().iter().map(field).collect::<Result<_, _>>()?;
+    Ok(Arc::new(Schema::new(fields)))
 }
 
 /// Name, rows, bytes, columns.

@@ -8,7 +8,7 @@ use byteway_console::table::Width;
 use byteway_console::units::{Bytes, Picos, UnitError};
 use byteway_measure::output::Output;
 use byteway_study::fit::{
-    Fit as Fitted, HoldOut, JobSet, Request, Setup, fit as fit_constants, read_csv, read_fio,
+    Fit as Fitted, HoldOut, JobSet, Request, Setup, check_folder, fit as fit_constants, read_csv, read_fio,
     read_measurements, runs,
 };
 use pyo3::prelude::*;
@@ -110,6 +110,7 @@ impl Fit {
     /// Writes my-drive.toml, fit.json and report.html to a folder.
     fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
         let saved = py.detach(|| -> anyhow::Result<()> {
+            check_folder(&self.0.base, &folder)?;
             let output = Output::check(&folder)?.claim()?;
             let files = self.0.files(&folder);
             Ok(output.replace(files.map(|(name, text)| output.made(name, text.as_bytes())))?)

@@ -58,7 +58,7 @@ mod _native {
     #[pymodule_export]
     use super::study::{Comparison, Reproduction, compare, papers, reproduce, threshold};
     #[pymodule_export]
-    use super::sweep::{Sweep, run_tasks};
+    use super::sweep::{Sweep, check_folder, run_tasks};
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// Interval of looks for Ctrl-C while a request is in flight.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How long a drive that is dropped without being closed may take to shut down: a served one may have stopped to answer.
+const DROP_LIMIT: Duration = Duration::from_secs(60);
+
 /// Stack of the thread: as much as the main thread of a program has.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -31,7 +34,11 @@ impl<Q, A> Requests<Q, A> {
 }
 
 /// The Python side of a session.
-pub(crate) struct Session<Q, A>(Mutex<Option<Open<Q, A>>>);
+pub(crate) struct Session<Q, A> {
+    open: Mutex<Option<Open<Q, A>>>,
+    /// The process that has the session's thread: one that is forked has not.
+    process: u32,
+}
 
 struct Open<Q, A> {
     requests: Sender<(Q, Sender<Result<A, AttachedError>>)>,
@@ -52,7 +59,8 @@ impl<Q: Send + 'static, A: Send + 'static> Session<Q, A> {
         let (requests, queue) = channel();
         let thread = std::thread::Builder::new().name("byteway drive".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(move || serve(Requests(queue)))?;
-        let session = Session(Mutex::new(Some(Open { requests, thread })));
+        let session =
+            Session { open: Mutex::new(Some(Open { requests, thread })), process: std::process::id() };
         session.ask(py, first)?;
         Ok(session)
     }
@@ -60,8 +68,12 @@ impl<Q: Send + 'static, A: Send + 'static> Session<Q, A> {
     /// Sends a request, and waits for its answer. After Ctrl-C the request is finished, and its answer dropped.
     pub(crate) fn ask(&self, py: Python<'_>, request: Q) -> PyResult<A> {
         let (answer, mut answers) = channel();
+        if self.is_of_another_process() {
+            let what = "the drive was opened by the process that this one was forked from";
+            return Err(error::invalid(py, &InputError::new(what, "open a drive in each process")));
+        }
         let sent = {
-            let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(open) = open.as_ref() else { return Err(closed(py)) };
             open.requests.send((request, answer)).is_ok()
         };
@@ -85,12 +97,22 @@ impl<Q: Send + 'static, A: Send + 'static> Session<Q, A> {
         }
     }
 
-    /// Closes the session: the drive is shut down, and a directory's files are complete.
+    fn is_of_another_process(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// Closes the session: the drive is shut down, and a directory's files are complete. After Ctrl-C it goes on by itself.
     pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if self.is_of_another_process() {
+            return Ok(());
+        }
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Open { requests, thread }) = open else { return Ok(()) };
         drop(requests);
-        match py.detach(|| thread.join()) {
+        while !py.detach(|| ends_within(&thread, LOOK)) {
+            py.check_signals()?;
+        }
+        match thread.join() {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(raised(py, error)),
             Err(panic) => Err(error::panicked(&*panic)),
@@ -106,13 +128,30 @@ impl<Q: Send + 'static, A: Send + 'static> Session<Q, A> {
     }
 }
 
+/// Whether the thread ends within this time, which this waits.
+fn ends_within(thread: &JoinHandle<Result<(), AttachedError>>, limit: Duration) -> bool {
+    const STEP: Duration = Duration::from_millis(1);
+    let mut left = limit;
+    while !thread.is_finished() && !left.is_zero() {
+        std::thread::sleep(STEP);
+        left = left.saturating_sub(STEP);
+    }
+    thread.is_finished()
+}
+
 impl<Q, A> Drop for Session<Q, A> {
     /// A session that is dropped without being closed shuts its drive down all the same. Its errors have no reader.
     fn drop(&mut self) {
-        let open = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Open { requests, thread }) = open {
-            drop(requests);
-            Python::attach(|py| py.detach(|| drop(thread.join())));
+        let is_of_another_process = self.process != std::process::id();
+        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        match open {
+            // Its thread is not in this process: neither can it be told, nor waited for.
+            Some(open) if is_of_another_process => std::mem::forget(open),
+            Some(Open { requests, thread }) => {
+                drop(requests);
+                Python::attach(|py| py.detach(|| ends_within(&thread, DROP_LIMIT)));
+            }
+            None => {}
         }
     }
 }

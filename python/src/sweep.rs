@@ -12,7 +12,7 @@ use byteway_study::sweep::{
     self, Answer, DimensionSection, LocalOptions, PointCache, Ran, SearchSection, Space, Task, run_local,
 };
 use pyo3::prelude::*;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A sweep under way.
@@ -23,11 +23,11 @@ pub(crate) struct Sweep {
 }
 
 /// Where results are kept: `None` nowhere, "" in the user's cache, else a folder.
-fn cache(folder: Option<PathBuf>) -> Result<Option<PointCache>, InputError> {
+fn cache(folder: Option<String>) -> Result<Option<PointCache>, InputError> {
     folder
-        .map(|folder| match folder.as_os_str().is_empty() {
+        .map(|folder| match folder.is_empty() {
             true => PointCache::of_user(),
-            false => PointCache::open(&folder),
+            false => PointCache::open(Path::new(&folder)),
         })
         .transpose()
 }
@@ -52,7 +52,7 @@ impl Sweep {
         scenario: &Scenario,
         vary: &str,
         search: &str,
-        folder: Option<PathBuf>,
+        folder: Option<String>,
     ) -> PyResult<Sweep> {
         let made = py.detach(|| {
             let vary: Vec<DimensionSection> = parsed(vary, "vary")?;
@@ -168,11 +168,7 @@ impl Sweep {
 
 /// Runs points, given as JSON, one after the other; returns their rows as JSON. For any process that has the same version.
 #[pyfunction]
-pub(crate) fn run_tasks(
-    py: Python<'_>,
-    tasks: Vec<String>,
-    folder: Option<PathBuf>,
-) -> PyResult<Vec<String>> {
+pub(crate) fn run_tasks(py: Python<'_>, tasks: Vec<String>, folder: Option<String>) -> PyResult<Vec<String>> {
     let follower = Follower::new(None);
     let interrupt: Interrupt = follower.interrupt.clone();
     let followed = follower.run(py, || -> anyhow::Result<Vec<String>> {
@@ -184,4 +180,10 @@ pub(crate) fn run_tasks(
         tasks.iter().map(run).collect()
     })?;
     followed.whole(py)
+}
+
+/// Checks that results can be written to a folder, which is created if necessary.
+#[pyfunction]
+pub(crate) fn check_folder(py: Python<'_>, folder: PathBuf) -> PyResult<()> {
+    py.detach(|| Output::check(&folder).map(drop)).map_err(|error| invalid(py, &error))
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -180,3 +181,107 @@ def test_tables_in_a_directory_stay(tmp_path: Path) -> None:
         assert drive.tables()[0].rows == 1_000
         found = drive.query("SELECT count(*) AS n FROM particles").to_pyarrow()
         assert found["n"].to_pylist() == [1_000]
+
+
+# `bytes(5)` is five zeros, and a drive that was opened to be read is not to be changed.
+def test_only_bytes_and_texts_are_stored(tmp_path: Path) -> None:
+    with byteway.kv.open() as drive:
+        for wrong in (5, True, None, 1.5, ["a"]):
+            with pytest.raises(byteway.InputError):
+                drive["k"] = wrong  # type: ignore[assignment]
+            with pytest.raises(byteway.InputError):
+                drive[wrong]  # type: ignore[index]
+        assert len(drive) == 0
+
+
+def test_a_drive_that_is_only_read_is_not_changed(
+    served: tuple[Path, subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    device = tmp_path / "kv.toml"
+    device.write_text(DEVICE.format(personality="kv"))
+    places: list[dict[str, Path]] = [{"vfio_user": served[0]}, {"device": device, "data": tmp_path / "data"}]
+    for place in places:
+        with byteway.kv.open(**place) as drive:
+            drive["a"] = b"1"
+        with byteway.kv.open(**place, read_only=True) as drive:
+            for change in (lambda: drive.put("a", b"2"), lambda: drive.pop("a"), lambda: drive.update(b=b"3")):
+                with pytest.raises(byteway.InputError, match="reading only"):
+                    change()
+            assert drive["a"] == b"1" and len(drive) == 1
+        with byteway.kv.open(**place) as drive:
+            assert dict(drive) == {b"a": b"1"}
+    tables = tmp_path / "tables.toml"
+    tables.write_text(DEVICE.format(personality="tables"))
+    with byteway.csd.open(device=tables, data=tmp_path / "rows") as drive2:
+        drive2.generate("p", "vpic", rows=10)
+    with byteway.csd.open(device=tables, data=tmp_path / "rows", read_only=True) as drive2:
+        for refused in (lambda: drive2.generate("q", "vpic", rows=10), lambda: drive2.drop("p")):
+            with pytest.raises(byteway.InputError, match="reading only"):
+                refused()
+        assert [table.name for table in drive2.tables()] == ["p"]
+
+
+def test_texts_of_polars_are_stored() -> None:
+    polars = pytest.importorskip("polars")
+    with byteway.csd.open() as drive:
+        drive.load("t", polars.DataFrame({"a": [1, 2], "b": ["x", None]}))
+        answer = drive.query("SELECT a, b FROM t WHERE a > 0").to_polars()
+        assert answer["b"].to_list() == ["x", None]
+        with pytest.raises(byteway.InputError, match="no type"):
+            drive.load("u", polars.DataFrame({"a": [None, None]}))
+
+
+# Nobody answers: Ctrl-C ends the request, and leaving the block, too.
+def test_a_stopped_server_does_not_hang_the_interpreter(
+    served: tuple[Path, subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    folder, server = served
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import byteway, sys\n"
+        "try:\n"
+        "    with byteway.kv.open(vfio_user=sys.argv[1]) as drive:\n"
+        "        print('ready', flush=True)\n"
+        "        sys.stdin.readline()\n"
+        "        drive['a']\n"
+        "except KeyboardInterrupt:\n"
+        "    print('stopped', flush=True)\n"
+        "    import os; os._exit(42)\n"
+    )
+    command = [sys.executable, str(script), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout and process.stdin and process.stdout.readline() == "ready\n"
+        server.send_signal(signal.SIGSTOP)
+        try:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            for _ in range(40):
+                time.sleep(0.5)
+                if process.poll() is not None:
+                    break
+                process.send_signal(signal.SIGINT)
+            assert process.poll() == 42
+        finally:
+            process.kill()
+            server.send_signal(signal.SIGCONT)
+
+
+# The thread of a drive is not in a forked process: it can neither be asked nor waited for.
+def test_a_forked_process_is_told_and_ends(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import byteway, os, sys\n"
+        "drive = byteway.kv.open()\n"
+        "drive['a'] = b'1'\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    try:\n"
+        "        drive['a']\n"
+        "    except byteway.InputError as error:\n"
+        "        sys.exit(0 if 'forked' in str(error) else 3)\n"
+        "    sys.exit(4)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+        "assert drive['a'] == b'1'\n"
+    )
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0 and "panicked" not in ended.stderr, ended.stderr

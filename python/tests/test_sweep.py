@@ -236,3 +236,126 @@ def test_a_scheduler_that_goes_away_is_resumed_by_the_next(
     kept = sum(1 for _ in cache.rglob("*.json"))
     rest = byteway.sweep(reads, {"seed": "1..200"}, {"job.0.count": 2000}, cache=cache)
     assert rest.counts["cached"] >= kept and rest.counts["cached"] + rest.counts["run"] == 200
+
+
+# Results in whatever folder the interpreter was started in would be found by nobody, and committed by somebody.
+def test_results_are_kept_in_the_cache_of_the_user(
+    reads: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert byteway.sweep(reads, VARY, SHORT).counts["run"] > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    assert byteway.sweep(reads, VARY, SHORT).counts["run"] == 0
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+@pytest.mark.parametrize("executor", ["threads", "processes", "dask"])
+def test_ctrl_c_ends_every_executor_and_its_processes(
+    tmp_path: Path, executor: str, signals: int
+) -> None:
+    if executor == "dask":
+        pytest.importorskip("distributed")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, byteway\n"
+        "if __name__ == '__main__':\n"
+        "    scenario = {'drive': {'profile': 'samsung-970-pro'}, 'job': [{'rw': 'randread', 'count': 3_000_000}]}\n"
+        "    try:\n"
+        "        byteway.sweep(scenario, {'seed': '1..8'}, cache=sys.argv[1], executor=sys.argv[2], jobs=2,\n"
+        "            progress=lambda *_: print('going', flush=True))\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('stopped', flush=True)\n"
+    )
+    command = [sys.executable, str(script), str(tmp_path / "cache"), executor]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == b"going\n"
+        time.sleep(4)
+        for _ in range(signals):
+            os.kill(process.pid, signal.SIGINT)
+            time.sleep(0.5)
+        process.communicate(timeout=60)
+        deadline = time.monotonic() + 30
+        while _group(process.pid):
+            assert time.monotonic() < deadline, f"left: {_group(process.pid)}"
+            time.sleep(0.1)
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def test_workers_do_not_outlive_their_parent(reads: dict[str, Any], tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, json, byteway\n"
+        "if __name__ == '__main__':\n"
+        "    byteway.sweep(json.loads(sys.argv[1]), {'seed': '1..1000'}, {'job.0.count': 20000},\n"
+        "        cache=sys.argv[2], executor='processes', jobs=2)\n"
+    )
+    command = [sys.executable, str(script), json.dumps(reads), str(tmp_path / "cache")]
+    process = subprocess.Popen(command, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while sum(1 for _ in (tmp_path / "cache").rglob("*.json")) < 4:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    while _group(process.pid):
+        assert time.monotonic() < deadline, f"left: {_group(process.pid)}"
+        time.sleep(0.1)
+
+
+def _group(leader: int) -> list[str]:
+    """Commands of the processes of a group that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, group = stat.read_text().rsplit(") ", 1)[1].split(" ")[:3]
+            command = (stat.parent / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if int(group) == leader and state not in "ZX":
+            found.append(command)
+    return found
+
+
+def test_a_cluster_that_is_not_there_has_a_cure(reads: dict[str, Any]) -> None:
+    distributed = pytest.importorskip("distributed")
+    import dask
+
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        with pytest.raises(byteway.Error, match="make the same call again"):
+            byteway.sweep(reads, VARY, SHORT, cache=False, executor="tcp://127.0.0.1:9")
+    assert distributed
+
+
+def test_wrong_arguments_have_a_cure(reads: dict[str, Any]) -> None:
+    numpy = pytest.importorskip("numpy")
+    for others in (
+        {"jobs": 0},
+        {"jobs": "two"},
+        {"seed": 1.5},
+        {"points": "many"},
+        {"cache": None},
+        {"retries": None},
+        {"progress": 7},
+        {"defines": ["A=1"]},
+        {"out": "/proc/none"},
+        {"method": object()},
+    ):
+        with pytest.raises(byteway.InputError) as caught:
+            byteway.sweep(reads, VARY, SHORT, **{"cache": False, **others})  # type: ignore[arg-type]
+        assert caught.value.cure
+    for vary in ([("iodepth", 1)], 5, None):
+        with pytest.raises(byteway.InputError):
+            byteway.sweep(reads, vary, SHORT, cache=False)  # type: ignore[arg-type]
+    found = byteway.sweep(
+        reads, {"iodepth": numpy.array([1, 2])}, SHORT, seed=numpy.int64(3), cache=False, progress=False
+    )
+    assert found.counts["points"] == 2
+    # The key of a range is that under which it stands.
+    with pytest.raises(byteway.InputError, match="iodeph"):
+        byteway.sweep(reads, {"iodeph": {"key": "iodepth", "values": "1,2"}}, SHORT, cache=False)

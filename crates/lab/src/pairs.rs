@@ -108,6 +108,7 @@ pub struct PairsSession {
     client: KvClient,
     buffer: IoBuffer,
     bytes_max: u32,
+    is_read_only: bool,
 }
 
 /// Executes a request on the namespace `nsid` of the drive at `place`. Default: the first KV namespace.
@@ -131,6 +132,8 @@ pub fn with_drive<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'st
     work: impl FnOnce(PairsSession) -> W + 'static,
 ) -> Result<T, AttachedError> {
     let access = if options.is_read_only { Access::Read } else { Access::Change };
+    let is_read_only = options.is_read_only;
+    let work = move |session: PairsSession| work(PairsSession { is_read_only, ..session });
     opened(source, (options.nsid, options.method), access, work)
 }
 
@@ -203,7 +206,7 @@ async fn exchange<T, W: Future<Output = Result<T, AttachedError>>>(
     let client = KvClient::new(queue, namespace.nsid, config);
     let buffer = client.buffer()?;
     let flusher = client.clone();
-    let done = work(PairsSession { client, buffer, bytes_max }).await;
+    let done = work(PairsSession { client, buffer, bytes_max, is_read_only: false }).await;
     let flushed = flusher.flush().await;
     let ended = driver.shutdown().await;
     let done = done?;
@@ -218,6 +221,10 @@ impl PairsSession {
     /// # Errors
     /// The value is too long for the drive, or the drive refuses.
     pub async fn ask(&mut self, request: Request) -> Result<Answer, AttachedError> {
+        if self.is_read_only && request.access() != Access::Read {
+            let what = "the drive was opened for reading only";
+            return Err(InputError::new(what, "open it without read_only to store and delete").into());
+        }
         asked(&self.client, &mut self.buffer, self.bytes_max, request).await
     }
 

@@ -42,6 +42,9 @@ pub const POINTS: &str = "points";
 /// The files of a point.
 pub const POINT_RESULTS: [&str; 2] = ["point.json", "summary.json"];
 
+/// Interval of looks at a lock that another process holds.
+const LOCK_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
+
 /// Why a result file was not written. Never wrong input: the user's path was checked to be writable before.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
@@ -270,12 +273,18 @@ impl Output {
     }
 }
 
-/// Creates a file for locking, if necessary, and waits for its lock, which ends with the returned file. `None` if the file system has no
-/// locks, or the file cannot be created.
-pub fn lock_file(path: &Path) -> Option<File> {
+/// Creates a file for locking, if necessary, and waits for its lock, which ends with the returned file, as long as `waits` says.
+/// `None` without the lock: `waits` ended it, the file system has no locks, or the file cannot be created.
+#[allow(clippy::disallowed_methods, reason = "another process is waited for by the wall clock")]
+pub fn lock_file(path: &Path, waits: impl Fn() -> bool) -> Option<File> {
     let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
-    file.lock().ok()?;
-    Some(file)
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Some(file),
+            Err(TryLockError::WouldBlock) if waits() => std::thread::sleep(LOCK_LOOK),
+            Err(_) => return None,
+        }
+    }
 }
 
 /// The subdirectories; none if `folder` does not exist.

@@ -13,7 +13,7 @@ use byteway_console::error::InputError;
 use byteway_console::units::{Bytes, Picos};
 use byteway_measure::output::{Output, print};
 use byteway_scenario::fio;
-use byteway_study::fit::{HoldOut, JobSet, Request, Setup, fit, read_measurements, runs};
+use byteway_study::fit::{HoldOut, JobSet, Request, Setup, check_folder, fit, read_measurements, runs};
 
 pub(super) const EXAMPLES: &str = "\
 A profile of a drive of one's own, from what fio measures of it:
@@ -106,6 +106,9 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let measurements = read_measurements(path)?;
+    if let Some(folder) = &arguments.out {
+        check_folder(&arguments.base, folder)?;
+    }
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;
     let interrupt = raised_by_signal();

@@ -37,6 +37,59 @@ fn rows(folder: &Path) -> Vec<u8> {
     std::fs::read(folder.join("sweep.parquet")).unwrap()
 }
 
+// An example that is refused teaches what does not work.
+#[test]
+fn the_example_of_the_help_is_a_space() {
+    let folder = space("");
+    let help = Command::new(env!("CARGO_BIN_EXE_byteway")).args(["sweep", "--help"]).output().unwrap();
+    let help = text(&help.stdout);
+    let lines = help.lines().skip_while(|line| !line.contains("scenario = \"first.toml\""));
+    let example: Vec<&str> = lines.take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
+    assert!(example.len() > 10, "{help}");
+    let example = example.join("\n").replace("first.toml", "s.toml").replace("points = 200", "points = 4");
+    std::fs::write(folder.path().join("example.toml"), example).unwrap();
+    let found = printed(&sweep(folder.path(), "example.toml --set job.0.count=200"));
+    assert!(found.starts_with("4 points: 4 run"), "{found}");
+}
+
+// What a point read besides its scenario, and what the cache holds, may change under it: stale or damaged figures would be taken for results.
+#[test]
+fn changed_files_and_damaged_results_are_run_again() {
+    let folder = space("");
+    let path = folder.path();
+    let rows_of = |count: i64| {
+        let batch = byteway_query::rows::numbered(0, count);
+        let file = std::fs::File::create(path.join("rows.parquet")).unwrap();
+        let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    };
+    rows_of(1000);
+    let scenario = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"tables\"\n[[drive.table]]\nname = \"t\"\nfile = \"rows.parquet\"\n\
+                    [[query]]\nsql = \"SELECT COUNT(*) AS c FROM t WHERE n > 10\"\ncount = 1\n";
+    std::fs::write(path.join("s.toml"), scenario).unwrap();
+    std::fs::write(
+        path.join("space.toml"),
+        "scenario = \"s.toml\"\n[[vary]]\nkey = \"seed\"\nvalues = \"1,2\"\n",
+    )
+    .unwrap();
+    assert!(printed(&sweep(path, "space.toml")).starts_with("2 points: 2 run"));
+    assert!(printed(&sweep(path, "space.toml")).starts_with("2 points: 0 run"));
+    rows_of(5000);
+    assert!(printed(&sweep(path, "space.toml --cache c --out before")).starts_with("2 points: 2 run"));
+    let kept = byteway_measure::output::folders(&path.join("c"));
+    let kept: Vec<_> = kept.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()).collect();
+    for file in kept {
+        let file = file.unwrap().path();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let at = text.find("\"iops\":").unwrap() + 7;
+        let digit = if &text[at..=at] == "9" { "8" } else { "9" };
+        std::fs::write(&file, format!("{}{digit}{}", &text[..at], &text[at + 1..])).unwrap();
+    }
+    assert!(printed(&sweep(path, "space.toml --cache c --out after")).starts_with("2 points: 2 run"));
+    assert_eq!(rows(&path.join("before")), rows(&path.join("after")));
+}
+
 // A second run that runs points again would take hours where the first took hours; one whose rows differ would show that the cache is
 // not what was run.
 #[test]
@@ -127,6 +180,25 @@ fn searches_find_what_the_whole_grid_shows() {
     let best = points.iter().max_by(|one, other| power(one).total_cmp(&power(other))).unwrap();
     let best = best["values"]["iodepth"].as_str().unwrap();
     assert!(found.contains(&format!("iodepth={best}")), "{best} is best; {found}");
+}
+
+#[test]
+fn searches_do_not_depend_on_the_order_of_values() {
+    let found = |values: &str, search: &str| {
+        let more = if search == "crossover" {
+            "[[vary]]\nkey = \"host.profile\"\nvalues = \"linux-polled,linux-interrupt\"\n"
+        } else {
+            ""
+        };
+        let folder = space(&format!(
+            "[[vary]]\nkey = \"iodepth\"\nvalues = \"{values}\"\n{more}[search]\nmethod = \"{search}\"\n"
+        ));
+        let printed = printed(&sweep(folder.path(), "space.toml"));
+        printed.lines().last().unwrap().to_owned()
+    };
+    for search in ["knee", "crossover"] {
+        assert_eq!(found("64,1,16,4,256", search), found("1,4,16,64,256", search), "{search}");
+    }
 }
 
 #[test]

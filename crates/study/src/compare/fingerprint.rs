@@ -12,6 +12,7 @@ use super::fnv::Fnv;
 use byteway_console::error::InputError;
 use byteway_scenario::Scenario;
 use byteway_workload::kv::KvSource;
+use byteway_workload::query::RowSource;
 use byteway_workload::{Layout, Source};
 
 /// 32 hexadecimal digits.
@@ -30,12 +31,12 @@ impl fmt::Display for Fingerprint {
 /// The fingerprint of a scenario with this build.
 ///
 /// # Errors
-/// A trace of the scenario cannot be read.
+/// A trace or table of the scenario cannot be read.
 pub fn fingerprint(scenario: &Scenario) -> Result<Fingerprint, InputError> {
     of(scenario, &mut BTreeMap::new())
 }
 
-/// The fingerprint of a scenario with this build. The contents of traces are included; `hashed` caches their
+/// The fingerprint of a scenario with this build. The contents of traces and tables are included; `hashed` caches their
 /// hashes.
 pub(super) fn of(
     scenario: &Scenario,
@@ -59,24 +60,30 @@ pub(super) fn of(
     } = scenario;
     let mut jobs = jobs.clone();
     let mut contents = Vec::new();
+    let mut content_of = |path: PathBuf| -> Result<(), InputError> {
+        if !hashed.contains_key(&path) {
+            hashed.insert(path.clone(), of_file(&path)?);
+        }
+        contents.push((byteway_trace::file_name(&path).to_string(), hashed[&path].clone()));
+        Ok(())
+    };
+    for table in drives.iter().flat_map(|drive| &drive.plan.tables) {
+        if let RowSource::File(path) = &table.source {
+            content_of(path.clone())?;
+        }
+    }
     for job in &mut jobs {
         if let Source::Trace(replay) = &mut job.source {
             let path = std::mem::take(&mut replay.path);
             // It is derived from the rest, and may have millions of entries.
             replay.layout = Layout::default();
-            if !hashed.contains_key(&path) {
-                hashed.insert(path.clone(), of_file(&path)?);
-            }
-            contents.push((byteway_trace::file_name(&path).to_string(), hashed[&path].clone()));
+            content_of(path)?;
         }
         if let Source::Pairs(plan) = &mut job.source
             && let KvSource::Trace(replay) = &mut plan.source
         {
             let path = std::mem::take(&mut replay.path);
-            if !hashed.contains_key(&path) {
-                hashed.insert(path.clone(), of_file(&path)?);
-            }
-            contents.push((byteway_trace::file_name(&path).to_string(), hashed[&path].clone()));
+            content_of(path)?;
         }
     }
     let _ = write!(
@@ -88,7 +95,7 @@ pub(super) fn of(
 
 fn of_file(path: &std::path::Path) -> Result<String, InputError> {
     let failed = |error: std::io::Error| {
-        let what = format!("cannot read the trace `{}`: {error}", byteway_trace::file_name(path));
+        let what = format!("cannot read `{}`: {error}", byteway_trace::file_name(path));
         InputError::new(what, "check the path and its permissions")
     };
     let mut file = std::fs::File::open(path).map_err(failed)?;

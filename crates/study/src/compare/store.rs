@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::fingerprint::Fingerprint;
+use super::fnv::Fnv;
 use super::found::RunResult;
 use byteway_console::error::InputError;
 use byteway_measure::output::{Output, OutputError, POINT_RESULTS, POINTS, RESULTS, folders};
@@ -58,6 +59,32 @@ pub(crate) struct Kept {
     pub(crate) found: RunResult,
 }
 
+/// How the stored form begins: the hash of what follows, and after it the rest of the object.
+const SUM: &str = "{\"sum\":\"";
+
+impl Kept {
+    /// As JSON whose `sum` is the hash of all else, so that a changed digit is noticed.
+    pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+        let json = serde_json::to_string(self)?;
+        Ok(format!("{SUM}{}\",{}", sum(&json[1..]), &json[1..]))
+    }
+
+    /// Reads what [`Kept::to_json`] has made; `None` for anything else.
+    fn from_json(json: &str) -> Option<Kept> {
+        let (given, rest) = json.trim_end().strip_prefix(SUM)?.split_once("\",")?;
+        if sum(rest) != given {
+            return None;
+        }
+        serde_json::from_str(json).ok()
+    }
+}
+
+fn sum(text: &str) -> String {
+    let mut hash = Fnv::default();
+    hash.add(text.as_bytes());
+    hash.hex()
+}
+
 /// Size limit; a larger file was not written by a comparison.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
@@ -85,7 +112,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let output = Output::check(&self.point(index))?;
         let kept = Kept { fingerprint: fingerprint.clone(), found: found.clone() };
-        let mut json = serde_json::to_string(&kept)?;
+        let mut json = kept.to_json()?;
         json.push('\n');
         let [point, summary] = POINT_RESULTS;
         let files =
@@ -128,7 +155,7 @@ impl Store {
 
 /// A stored point; `None` if the file is missing, incomplete, or something else.
 pub(crate) fn read_kept(path: &Path) -> Option<Kept> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(KEPT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    serde_json::from_slice(&bytes).ok()
+    let mut json = String::new();
+    std::fs::File::open(path).ok()?.take(KEPT_BYTES_MAX).read_to_string(&mut json).ok()?;
+    Kept::from_json(&json)
 }

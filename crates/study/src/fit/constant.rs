@@ -124,6 +124,13 @@ impl Constant {
         }
     }
 
+    /// Where a search begins that would begin with `value`: a base that does not charge it at all has a value whose changes no figure
+    /// shows, so that it would be taken for one that nothing depends on.
+    pub(super) fn visible(self, value: f64) -> f64 {
+        let Bounds { low, high, .. } = self.bounds();
+        if value < low { libm::sqrt(low * high) } else { value }
+    }
+
     /// Its value in a profile.
     pub fn of(self, profile: &Profile) -> f64 {
         let nanoseconds = |time: Picos| time.0 as f64 / 1e3;

@@ -17,7 +17,7 @@ pub enum FitError {
         why: String,
     },
     /// Interrupted before there was any result.
-    #[error("interrupted before the base profile was simulated: there is no result")]
+    #[error("interrupted before the search began: there is no result")]
     Interrupted,
 }
 

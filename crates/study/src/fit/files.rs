@@ -21,12 +21,30 @@ pub fn read_measurements(path: &Path) -> Result<Measurements, InputError> {
     if is_table { read_csv(&name, &text) } else { read_fio(&name, &text) }
 }
 
+/// The name of the profile's file.
+const PROFILE: &str = "my-drive.toml";
+
+/// Checks that the files of a fit in `folder` do not take the place of its base.
+///
+/// # Errors
+/// The base is the profile in that folder.
+pub fn check_folder(base: &str, folder: &Path) -> Result<(), InputError> {
+    let whole = |path: &Path| path.canonicalize().ok();
+    match (whole(Path::new(base)), whole(&folder.join(PROFILE))) {
+        (Some(base), Some(written)) if base == written => {
+            let what = format!("the fitted profile would replace its base `{}`", base.display());
+            Err(InputError::new(what, "name another folder, or rename the base"))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Fit {
     /// Name and content of the result files in `folder`: the profile names its base as it is found from there.
     pub fn files(&self, folder: &Path) -> [(&'static str, String); 3] {
         let base = base_beside(&self.base, folder);
         [
-            ("my-drive.toml", self.to_profile(base.as_deref())),
+            (PROFILE, self.to_profile(base.as_deref())),
             ("fit.json", self.to_json()),
             ("report.html", report(self).render()),
         ]
@@ -49,6 +67,17 @@ fn base_beside(base: &str, folder: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A profile that is its own base can't be used any more, and what it was is lost.
+    #[test]
+    fn the_base_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().join(PROFILE);
+        assert!(check_folder(base.to_str().unwrap(), folder.path()).is_ok(), "it is not there");
+        std::fs::write(&base, "").unwrap();
+        assert!(check_folder(base.to_str().unwrap(), &folder.path().join(".")).is_err());
+        assert!(check_folder("p4500", folder.path()).is_ok());
+    }
 
     // A profile whose base is not found from where it lies can't be run.
     #[test]

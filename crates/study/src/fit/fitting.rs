@@ -72,6 +72,8 @@ const ROUNDS_MAX: usize = 8;
 /// The input is invalid, a run failed, or there was an interrupt before the base was simulated.
 pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
     let Request { file, mut measurements, mut setup, hold_out, structure, threads, interrupt, bar } = request;
+    let file = file.replace(char::is_control, "?");
+    check_sets(&setup.sets)?;
     let mut notes = std::mem::take(&mut measurements.notes);
     let probe = Model::new(&setup, &[], threads, interrupt, bar)?.base;
     select(&mut measurements.points, &probe);
@@ -92,8 +94,8 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
     let (mut values, start) = {
         let base_values: Values =
             Constant::all(&base).into_iter().map(|constant| (constant, constant.of(&base))).collect();
-        let low = |&(constant, value): &(Constant, f64)| (constant, value.max(constant.bounds().low));
-        (base_values.iter().map(low).collect::<Values>(), base_values)
+        let begin = |&(constant, value): &(Constant, f64)| (constant, constant.visible(value));
+        (base_values.iter().map(begin).collect::<Values>(), base_values)
     };
     // The base as it is: what it gives without any fit, and whether it can be simulated at all.
     let requests: Vec<_> = (0..points.len()).map(|at| (at, start.clone())).collect();
@@ -119,10 +121,8 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
         }
     }
     let requests: Vec<_> = (0..points.len()).map(|at| (at, final_values.clone())).collect();
-    // After an interrupt the residuals of the result are still worth the second that they take.
-    if interrupted {
-        model.interrupt = &quiet;
-    }
+    // After an interrupt, too: without its residuals a result is worth little, and they take a second.
+    model.interrupt = &quiet;
     let on_result = model.figures(&requests)?;
     let residuals = |at: usize| -> Vec<Residual> {
         let found = on_result[at].as_ref();
@@ -158,6 +158,27 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
         partial: interrupted,
         profile: base,
     })
+}
+
+/// Checks that the profile can name what these keys change.
+fn check_sets(sets: &[String]) -> Result<(), InputError> {
+    for set in sets {
+        let (key, value) = set.split_once('=').unwrap_or((set, ""));
+        let (key, value) = (key.trim(), value.trim());
+        if matches!(key, "drive" | "drive.profile" | "drive.override") {
+            let what =
+                format!("`{key}` can't be set: the profile that is written names its base and each key");
+            let cure =
+                "name the base by --base, and write a key each, such as drive.override.link.generation=4";
+            return Err(InputError::new(what, cure));
+        }
+        if key.starts_with("drive.override.") && value.starts_with('{') {
+            let what = format!("`{}` sets a section as a whole", excerpt(set));
+            let cure = format!("write a key each, such as {key}.KEY=VALUE");
+            return Err(InputError::new(what, cure));
+        }
+    }
+    Ok(())
 }
 
 /// Squares of residuals for each figure, in tolerances, below which a fit needs no more constants.
@@ -213,13 +234,8 @@ fn settle(
         verdicts: vec![None; count],
         half: vec![None; count],
     };
-    let jacobian = match search.jacobian(&all.values, &all.free) {
-        Err(FitError::Interrupted) => {
-            search.interrupted = true;
-            return Ok(all);
-        }
-        found => found?,
-    };
+    // Interrupted here, there is nothing better than the base.
+    let jacobian = search.jacobian(&all.values, &all.free)?;
     // What no point depends on costs runs in every derivative.
     let touched: Vec<usize> = (0..count).filter(|column| jacobian.norm(*column) > 0.0).collect();
     for at in (0..count).filter(|at| !touched.contains(at)) {

@@ -42,7 +42,7 @@ mod table;
 
 pub use constant::{Bounds, Constant, ConstantUnit};
 pub use error::FitError;
-pub use files::read_measurements;
+pub use files::{check_folder, read_measurements};
 pub use fio_json::read_fio;
 pub use fitting::{HoldOut, Request, fit, runs};
 pub use identify::{HALF_WIDTH_MAX, Reason};

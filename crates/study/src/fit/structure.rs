@@ -176,8 +176,8 @@ fn keys(channels: u32, ways: u32) -> [String; 2] {
 /// Squared residuals of reads, after their constants were fitted to them.
 fn reads_cost(model: &mut Model<'_>, reads: &[usize]) -> Result<f64, FitError> {
     let base: Profile = model.base.clone();
-    let low = |constant: Constant| (constant, constant.of(&base).max(constant.bounds().low));
-    let start: Values = Constant::all(&base).into_iter().map(low).collect();
+    let begin = |constant: Constant| (constant, constant.visible(constant.of(&base)));
+    let start: Values = Constant::all(&base).into_iter().map(begin).collect();
     let requests: Vec<_> = reads.iter().map(|at| (*at, start.clone())).collect();
     let simulated: Option<Vec<Vec<f64>>> = model.figures(&requests)?.into_iter().collect();
     let Some(simulated) = simulated else { return Ok(f64::INFINITY) };

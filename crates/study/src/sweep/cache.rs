@@ -3,6 +3,7 @@
 
 use crate::compare::{Fingerprint, Kept, RunResult, read_kept};
 use byteway_console::error::InputError;
+use byteway_console::interrupt::Interrupt;
 use byteway_measure::output::{OutputError, Unfinished, lock_file};
 use std::fs::File;
 use std::io::Write;
@@ -67,19 +68,19 @@ impl PointCache {
         let failed = |source: std::io::Error| OutputError::Finish { path: path.clone(), source };
         path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
         let kept = Kept { fingerprint: fingerprint.clone(), found: found.clone() };
-        let json = serde_json::to_vec(&kept).map_err(|error| failed(error.into()))?;
+        let json = kept.to_json().map_err(|error| failed(error.into()))?;
         let mut file = Unfinished::next_to(&path).map_err(failed)?;
-        file.write_all(&json).map_err(failed)?;
+        file.write_all(json.as_bytes()).map_err(failed)?;
         // Not synced: after a crash of the machine an incomplete file counts as missing.
         file.rename()
     }
 
-    /// Waits until no other process runs this point. Released when dropped, also by the end of the process. Without support for locks
+    /// Waits until no other process runs this point, or there is an interrupt. Released when dropped, also by the end of the process. Without support for locks
     /// there is none, and at worst a point is run twice, with the same result.
-    pub fn lock(&self, fingerprint: &Fingerprint) -> Option<File> {
+    pub fn lock(&self, fingerprint: &Fingerprint, interrupt: &Interrupt) -> Option<File> {
         let path = self.path(fingerprint).with_extension("lock");
         std::fs::create_dir_all(path.parent()?).ok()?;
-        lock_file(&path)
+        lock_file(&path, || !interrupt.is_raised())
     }
 
     /// Removes the file of a lock that is no longer needed. Another process that waits for it has it open, and finds the result.

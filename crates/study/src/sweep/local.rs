@@ -40,17 +40,26 @@ pub fn run_local(sweep: &mut Sweep, options: &LocalOptions<'_>) -> Result<(), In
     }
 }
 
+/// What waits, and how many threads take from it. Under one lock, so that none ends while another task arrives.
+struct Queue {
+    tasks: VecDeque<Task>,
+    running: usize,
+}
+
 /// Runs these points, and tells their rows.
 fn run_all(sweep: &mut Sweep, tasks: Vec<Task>, options: &LocalOptions<'_>) {
     let threads = options.threads.clamp(1, tasks.len());
     let mut left = tasks.len();
-    let queue = Mutex::new(VecDeque::from(tasks));
+    let queue = Mutex::new(Queue { tasks: tasks.into(), running: threads });
     let (rows, told) = mpsc::channel::<(Task, Ran)>();
+    let take = || {
+        let mut queue = locked(&queue);
+        let task = queue.tasks.pop_front().filter(|_| !options.interrupt.is_raised());
+        queue.running -= usize::from(task.is_none());
+        task
+    };
     let work = |rows: mpsc::Sender<(Task, Ran)>| {
-        while let Some(task) = locked(&queue).pop_front() {
-            if options.interrupt.is_raised() {
-                return;
-            }
+        while let Some(task) = take() {
             let ran = task.run(options.cache, options.interrupt);
             if rows.send((task, ran)).is_err() {
                 return;
@@ -58,13 +67,11 @@ fn run_all(sweep: &mut Sweep, tasks: Vec<Task>, options: &LocalOptions<'_>) {
         }
     };
     std::thread::scope(|scope| {
-        let mut running = 0;
-        let start = |running: &mut usize| {
+        let start = || {
             let rows = rows.clone();
             scope.spawn(|| work(rows));
-            *running += 1;
         };
-        (0..threads).for_each(|_| start(&mut running));
+        (0..threads).for_each(|_| start());
         while left > 0 {
             // Every row that is missing is on its way, unless threads ended by the interrupt.
             match told.recv_timeout(std::time::Duration::from_millis(100)) {
@@ -74,8 +81,12 @@ fn run_all(sweep: &mut Sweep, tasks: Vec<Task>, options: &LocalOptions<'_>) {
                         options.bar.one();
                     }
                     Answer::Again => {
-                        locked(&queue).push_back(task);
-                        start(&mut running);
+                        let mut queue = locked(&queue);
+                        queue.tasks.push_back(task);
+                        if queue.running < threads {
+                            queue.running += 1;
+                            start();
+                        }
                     }
                 },
                 Err(_) if options.interrupt.is_raised() => break,

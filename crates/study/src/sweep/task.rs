@@ -107,7 +107,7 @@ pub(super) fn run_point(
     if let Some(row) = kept() {
         return row;
     }
-    let lock = cache.lock(&own);
+    let lock = cache.lock(&own, interrupt);
     // Another process may have run it meanwhile.
     if let Some(row) = kept() {
         return row;

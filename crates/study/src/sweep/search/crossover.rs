@@ -1,6 +1,7 @@
 //! Where one of two values overtakes the other along a numeric key, by bisection.
 
 use super::contract::{Choice, Search};
+use super::knee::in_order;
 use crate::compare::{Metric, Value};
 use crate::sweep::dimension::Dimension;
 use crate::sweep::row::Row;
@@ -32,7 +33,7 @@ impl Crossover {
         };
         let (along, pair) = if numeric == 0 { (one, other) } else { (other, one) };
         let pair = <[Value; 2]>::try_from(values(pair)).map_err(|_| wrong())?;
-        Ok(Crossover { metric, numeric, along: values(along), pair, asked: Vec::new() })
+        Ok(Crossover { metric, numeric, along: in_order(along), pair, asked: Vec::new() })
     }
 
     /// Whether the second value leads at each index that was run; points without figures are omitted.

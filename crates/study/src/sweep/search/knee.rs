@@ -21,12 +21,19 @@ pub(super) struct Knee {
 /// The dimension, if it is the only one, numeric, and has values.
 pub(super) fn only_numeric(dimensions: &[Dimension], search: &str) -> Result<Choice, InputError> {
     match dimensions {
-        [one] if one.is_numeric() => Ok(one.values().unwrap_or_default().to_vec()),
+        [one] if one.is_numeric() => Ok(in_order(one)),
         _ => {
             let what = format!("a {search} is searched along one numeric key");
             Err(InputError::new(what, "vary a single key, such as iodepth, over a range of numbers"))
         }
     }
+}
+
+/// The values of a numeric dimension in rising order, in which a search narrows, whatever the order in which they were given.
+pub(super) fn in_order(dimension: &Dimension) -> Choice {
+    let mut values = dimension.values().unwrap_or_default().to_vec();
+    values.sort_by(|left, right| left.number.unwrap_or(0.0).total_cmp(&right.number.unwrap_or(0.0)));
+    values
 }
 
 impl Knee {
