@@ -34,7 +34,7 @@ Method: TypeAlias = Literal["grid", "random", "latin-hypercube", "knee", "crosso
 Range: TypeAlias = tuple[Any, Any]
 Vary: TypeAlias = Mapping[str, Union[str, Iterable[Any], Mapping[str, Any]]]
 """Keys and their values: `{"iodepth": [1, 4, 16], "bs": "4 KiB..64 KiB x2"}`, or for drawn points a range:
-`{"drive.override.flash.channel_rate": {"from": "400 MB/s", "to": "1600 MB/s", "spacing": "log"}}`."""
+`{"drive.override.firmware.latency.read": {"from": "5 us", "to": "40 us", "spacing": "log"}}`."""
 
 Executor: TypeAlias = Union[
     Literal["threads", "processes", "dask"], str, "Client", concurrent.futures.Executor, None

@@ -159,7 +159,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(
     done = caught.value.result.counts["run"]
     assert caught.value.result.partial and 0 < done < 60
     rest = byteway.sweep(reads, vary, overrides, cache=tmp_path)
-    assert rest.counts["cached"] >= done - 1 and not rest.partial
+    assert rest.counts["cached"] >= done and not rest.partial
 
 
 # Two sweeps over one cache at the same time: a point that one runs, the other waits for.

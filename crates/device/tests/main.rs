@@ -45,3 +45,4 @@ mod train_cancellation;
 mod two_links;
 mod two_ports;
 mod unreadable;
+mod watched;

@@ -94,7 +94,7 @@ mod tests {
     fn pages_name_the_whole_command_and_keep_its_examples() {
         fn each(command: &clap::Command) {
             let text = String::from_utf8(page(command).unwrap()).unwrap();
-            let name = command.get_bin_name().unwrap();
+            let name = command.get_bin_name().unwrap_or(command.get_name());
             let escaped = name.replace('-', "\\-");
             assert!(text.contains(&format!(".SH SYNOPSIS\n\\fB{escaped}\\fR")), "{text}");
             assert!(text.contains(&format!("\"byteway {}\"", env!("CARGO_PKG_VERSION"))), "{text}");

@@ -19,9 +19,9 @@ A space is a TOML file: a scenario, the keys to vary, and a search that chooses 
   key = \"iodepth\"                        # as for `byteway compare --vary`
   values = \"1..256x2\"
   [[vary]]
-  key = \"drive.override.flash.channel_rate\"   # a range, for searches that draw points
-  from = \"400 MB/s\"
-  to = \"1600 MB/s\"
+  key = \"drive.override.firmware.latency.read\"   # a range, for searches that draw points
+  from = \"5 us\"
+  to = \"40 us\"
   spacing = \"log\"
   [search]
   method = \"latin-hypercube\"             # grid random latin-hypercube knee crossover pareto

@@ -76,9 +76,9 @@ fn the_ios_of_hosts_are_told_apart() {
     assert_eq!((last.report.commands, last.report.reads), (reports[0].commands, reports[0].reads));
 }
 
-// A host that names namespaces that there are not must not use up the rows that others need.
+// A host that names namespaces that there are not must not use up the rows that others need: the target refuses these itself.
 #[test]
-fn namespaces_that_there_are_not_share_a_row() {
+fn namespaces_that_there_are_not_take_no_row() {
     let service = Service::start(1, 1, |_, _, _| ());
     let (address, nqn) = (service.address(), service.nqns[0]);
     let admin = Client::admin(address, &nqn, HOST).unwrap();
@@ -90,9 +90,8 @@ fn namespaces_that_there_are_not_share_a_row() {
     assert_eq!(host.ask(io(NvmOpcode::READ, 0, 1), &[]).unwrap().cqe.status(), Status::SUCCESS);
     let figures = figures(&service);
     let rows: Vec<_> = figures.ios.rows.iter().filter(|row| row.host != HOSTS_MAX).collect();
-    let of = |nsid| rows.iter().find(|row| row.nsid == Some(nsid)).unwrap();
-    assert_eq!((rows.len(), of(2).reads.0), (2, 1), "{rows:?}");
-    assert_eq!(of(0).latencies[Verb::Other as usize].count(), 2 * ROWS_MAX as u64 + 2);
+    let found: Vec<_> = rows.iter().map(|row| (row.nsid, row.reads.0)).collect();
+    assert_eq!(found, [(Some(2), 1)]);
     service.end();
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -99,15 +101,28 @@ fn of_file(path: &std::path::Path) -> Result<String, InputError> {
         InputError::new(what, "check the path and its permissions")
     };
     let mut file = std::fs::File::open(path).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
+    let version = (path.to_owned(), about.len(), about.modified().ok());
+    let mut hashes = HASHES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(hash) = hashes.get(&version) {
+        return Ok(hash.clone());
+    }
     let mut hash = Fnv::default();
     let mut buffer = vec![0; 1 << 16];
     loop {
         match file.read(&mut buffer).map_err(failed)? {
-            0 => return Ok(hash.hex()),
+            0 => break,
             count => hash.add(&buffer[..count]),
         }
     }
+    Ok(hashes.entry(version).or_insert_with(|| hash.hex()).clone())
 }
+
+/// A file as it was: path, length and time of change.
+type Version = (PathBuf, u64, Option<SystemTime>);
+
+/// Hashes of files: the points of a sweep share their traces, which may have gigabytes.
+static HASHES: Mutex<BTreeMap<Version, String>> = Mutex::new(BTreeMap::new());
 
 #[cfg(test)]
 mod tests {

@@ -112,8 +112,11 @@ impl Sweep {
             point.retries -= 1;
             return Answer::Again;
         }
+        // An interrupt ended it: it is as if it had not been begun.
+        let was_run = ran.row.status != RowStatus::NotRun;
         point.row = Some(ran.row.with_name(self.space.named(&point.choice)));
         match ran.origin {
+            _ if !was_run => {}
             Origin::Cache => self.kept += 1,
             Origin::Run => self.ran += 1,
             Origin::Unkept => {

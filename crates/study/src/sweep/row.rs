@@ -1,6 +1,6 @@
 //! A point's row: its outcome and its figures.
 
-use crate::compare::{Figures, Outcome};
+use crate::compare::{Figures, Metric, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// Outcome of a point.
@@ -57,6 +57,11 @@ impl Row {
             busiest: busiest.map(|(resource, mean)| (resource.to_owned(), mean)),
             name: String::new(),
         }
+    }
+
+    /// A figure that counts in a search, and for the best point: one of a run that did not fail.
+    pub fn counting(&self, metric: Metric) -> Option<f64> {
+        self.figures.get(metric).filter(|_| self.status == RowStatus::Done)
     }
 
     /// A point that failed before it had a result.

@@ -25,10 +25,9 @@ impl Sweep {
         let mut table = TextTable::new(keys.chain(figures));
         let rows = self.rows();
         let choices = self.choices();
-        let mut order: Vec<usize> =
-            (0..rows.len()).filter(|at| rows[*at].figures.get(main).is_some()).collect();
+        let mut order: Vec<usize> = (0..rows.len()).filter(|at| rows[*at].counting(main).is_some()).collect();
         let worth = |at: usize| {
-            let figure = rows[at].figures.get(main).unwrap_or_default();
+            let figure = rows[at].counting(main).unwrap_or_default();
             if main.more_is_better() { -figure } else { figure }
         };
         order.sort_by(|one, other| worth(*one).total_cmp(&worth(*other)));

@@ -29,7 +29,7 @@ pub(in crate::sweep) fn metric(name: &str, key: &str) -> Result<Metric, InputErr
 
 /// The point with the best figure, in words.
 pub(in crate::sweep) fn best(rows: &[Row], metric: Metric) -> Option<String> {
-    let figures = rows.iter().filter_map(|row| Some((row, row.figures.get(metric)?)));
+    let figures = rows.iter().filter_map(|row| Some((row, row.counting(metric)?)));
     let better = |one: f64, other: f64| if metric.more_is_better() { one > other } else { one < other };
     let best = figures.reduce(|best, row| if better(row.1, best.1) { row } else { best })?;
     Some(format!("the best {}: {} with {}", metric.noun(), metric.show(best.1), best.0.named()))

@@ -41,8 +41,8 @@ impl Crossover {
         let pairs = self.asked.iter().zip(rows.chunks(2));
         let mut leads: Vec<(usize, bool)> = pairs
             .filter_map(|(at, pair)| {
-                let first = pair.first()?.figures.get(self.metric)?;
-                let second = pair.get(1)?.figures.get(self.metric)?;
+                let first = pair.first()?.counting(self.metric)?;
+                let second = pair.get(1)?.counting(self.metric)?;
                 let is_better = if self.metric.more_is_better() { second > first } else { second < first };
                 Some((*at, is_better))
             })

@@ -42,8 +42,8 @@ impl Knee {
     }
 
     fn power(row: &Row) -> Option<f64> {
-        let latency = row.figures.get(Metric::MeanNs).filter(|latency| *latency > 0.0)?;
-        Some(row.figures.get(Metric::Iops)? / latency)
+        let latency = row.counting(Metric::MeanNs).filter(|latency| *latency > 0.0)?;
+        Some(row.counting(Metric::Iops)? / latency)
     }
 
     /// Index of the best value so far, and its row.
@@ -81,7 +81,7 @@ impl Search for Knee {
 
     fn found(&self, rows: &[Row]) -> Option<String> {
         let (at, row) = self.best(rows)?;
-        let (iops, mean) = (row.figures.get(Metric::Iops)?, row.figures.get(Metric::MeanNs)?);
+        let (iops, mean) = (row.counting(Metric::Iops)?, row.counting(Metric::MeanNs)?);
         let end = match at {
             0 => "; it is the first value, so the knee may lie before it",
             at if at + 1 == self.values.len() => "; it is the last value, so the knee may lie beyond it",

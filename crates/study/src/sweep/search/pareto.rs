@@ -38,7 +38,7 @@ impl Pareto {
     /// Both figures, so that less is better.
     fn costs(&self, row: &Row) -> Option<(f64, f64)> {
         let cost = |metric: Metric| {
-            let figure = row.figures.get(metric)?;
+            let figure = row.counting(metric)?;
             Some(if metric.more_is_better() { -figure } else { figure })
         };
         Some((cost(self.metrics.0)?, cost(self.metrics.1)?))
@@ -121,7 +121,7 @@ impl Search for Pareto {
         let shown = front.iter().map(|at| {
             let row = &rows[*at];
             let show =
-                |metric: Metric| row.figures.get(metric).map_or_else(String::new, |value| metric.show(value));
+                |metric: Metric| row.counting(metric).map_or_else(String::new, |value| metric.show(value));
             format!("{} and {} with {}", show(metric), show(against), row.named())
         });
         let shown: Vec<String> = shown.collect();
