@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +105,16 @@ def test_wrong_arguments_are_refused() -> None:
 
 
 def test_ctrl_c_gives_the_best_so_far() -> None:
-    threading.Timer(0.6, _thread.interrupt_main).start()
-    many = [{**row, "name": f"{row['name']} {bs}", "bs": bs} for bs in ("4k", "8k", "16k", "32k") for row in ROWS]
+    sizes = [f"{size}k" for size in range(4, 132, 4)]
+    many = [{**row, "name": f"{row['name']} {bs}", "bs": bs} for bs in sizes for row in ROWS]
+    calls: list[int] = []
+
+    def interrupt(position: int, length: int | None, counted: int) -> None:
+        # Once it has begun, whatever the speed of the machine.
+        if position > 0 and not calls:
+            calls.append(position)
+            _thread.interrupt_main()
+
     with pytest.raises(byteway.Interrupted) as caught:
-        fitted(many, jobs=1)
+        fitted(many, jobs=1, progress=interrupt)
     assert caught.value.result is None or caught.value.result.partial
