@@ -16,7 +16,8 @@ from ._html import frame
 from ._progress import Display, Progress
 from ._run import stopped
 from ._scenario import Overrides, override_list
-from .errors import missing, worker_count, wrong
+from ._table import pandas_frame, polars_frame
+from .errors import worker_count, wrong
 
 MeasurementsLike: TypeAlias = Union[str, "os.PathLike[str]", Mapping[str, Any], Iterable[Mapping[str, Any]]]
 """The path of fio's JSON or of a table (.csv), fio's JSON as a dictionary or a text, or the rows of a table as dictionaries."""
@@ -83,19 +84,11 @@ class Fit:
 
     def to_polars(self) -> Any:
         """The points as a polars data frame."""
-        try:
-            import polars
-        except ImportError as error:
-            raise missing("polars", "to_polars()", "polars") from error
-        return polars.DataFrame(self.points, infer_schema_length=None)
+        return polars_frame(self.points)
 
     def to_pandas(self) -> Any:
         """The points as a pandas data frame."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise missing("pandas", "to_pandas()", "pandas") from error
-        return pandas.DataFrame(self.points)
+        return pandas_frame(self.points)
 
     def to_json(self) -> str:
         """The content of `fit.json`."""

@@ -16,7 +16,8 @@ from ._html import frame
 from ._progress import Display, Progress
 from ._run import stopped
 from ._scenario import Overrides, ScenarioLike, native, toml_value
-from .errors import missing, worker_count, wrong
+from ._table import pandas_frame, polars_frame
+from .errors import worker_count, wrong
 
 Vary: TypeAlias = Union[Mapping[str, Union[str, Iterable[Any]]], Iterable[str]]
 """Keys and their values: `{"iodepth": [1, 4, 16], "bs": "4 KiB..64 KiB x2"}`. A string is a range, or values separated by commas; or
@@ -83,19 +84,11 @@ class Comparison:
 
     def to_polars(self) -> Any:
         """The points as a polars data frame."""
-        try:
-            import polars
-        except ImportError as error:
-            raise missing("polars", "to_polars()", "polars") from error
-        return polars.DataFrame(self.points, infer_schema_length=None)
+        return polars_frame(self.points)
 
     def to_pandas(self) -> Any:
         """The points as a pandas data frame."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise missing("pandas", "to_pandas()", "pandas") from error
-        return pandas.DataFrame(self.points)
+        return pandas_frame(self.points)
 
     def to_csv(self) -> str:
         """The content of `compare.csv`."""

@@ -67,3 +67,21 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<byteway.Table: {len(self):,} rows of {', '.join(self.columns)}>"
+
+
+def polars_frame(rows: list[dict[str, Any]]) -> Any:
+    """Rows as a polars data frame."""
+    try:
+        import polars
+    except ImportError as error:
+        raise missing("polars", "to_polars()", "polars") from error
+    return polars.DataFrame(rows, infer_schema_length=None)
+
+
+def pandas_frame(rows: list[dict[str, Any]]) -> Any:
+    """Rows as a pandas data frame."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise missing("pandas", "to_pandas()", "pandas") from error
+    return pandas.DataFrame(rows)
