@@ -117,7 +117,7 @@ fn scrape(address: &str) {
         .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    assert!(text.contains("byteway_ios_total"), "{text}");
+    assert!(text.contains("byteway_commands_total") && text.ends_with("# EOF\n"), "{text}");
 }
 
 fn byteway(folder: &Path) -> Command {
