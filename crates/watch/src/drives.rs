@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 use tokio::time::timeout_at;
 
-/// Figures are used again for this long, whoever asks: a drive publishes once a second.
+/// How long figures are used again for all requests: a drive publishes once a second.
 const FRESH: Duration = Duration::from_millis(950);
 /// How long a drive may take to answer.
 const PATIENCE: Duration = Duration::from_millis(2500);

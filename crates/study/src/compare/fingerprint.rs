@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -30,20 +30,11 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// The fingerprint of a scenario with this build.
+/// The fingerprint of a scenario with this build. The contents of its traces and tables are included.
 ///
 /// # Errors
 /// A trace or table of the scenario cannot be read.
 pub fn fingerprint(scenario: &Scenario) -> Result<Fingerprint, InputError> {
-    of(scenario, &mut BTreeMap::new())
-}
-
-/// The fingerprint of a scenario with this build. The contents of traces and tables are included; `hashed` caches their
-/// hashes.
-pub(super) fn of(
-    scenario: &Scenario,
-    hashed: &mut BTreeMap<PathBuf, String>,
-) -> Result<Fingerprint, InputError> {
     let mut hash = Fnv::default();
     let Scenario {
         name,
@@ -62,16 +53,13 @@ pub(super) fn of(
     } = scenario;
     let mut jobs = jobs.clone();
     let mut contents = Vec::new();
-    let mut content_of = |path: PathBuf| -> Result<(), InputError> {
-        if !hashed.contains_key(&path) {
-            hashed.insert(path.clone(), of_file(&path)?);
-        }
-        contents.push((byteway_trace::file_name(&path).to_string(), hashed[&path].clone()));
+    let mut content_of = |path: &Path| -> Result<(), InputError> {
+        contents.push((byteway_trace::file_name(path).to_string(), of_file(path)?));
         Ok(())
     };
     for table in drives.iter().flat_map(|drive| &drive.plan.tables) {
         if let RowSource::File(path) = &table.source {
-            content_of(path.clone())?;
+            content_of(path)?;
         }
     }
     for job in &mut jobs {
@@ -79,13 +67,13 @@ pub(super) fn of(
             let path = std::mem::take(&mut replay.path);
             // It is derived from the rest, and may have millions of entries.
             replay.layout = Layout::default();
-            content_of(path)?;
+            content_of(&path)?;
         }
         if let Source::Pairs(plan) = &mut job.source
             && let KvSource::Trace(replay) = &mut plan.source
         {
             let path = std::mem::take(&mut replay.path);
-            content_of(path)?;
+            content_of(&path)?;
         }
     }
     let _ = write!(
@@ -95,7 +83,7 @@ pub(super) fn of(
     Ok(Fingerprint(hash.hex()))
 }
 
-fn of_file(path: &std::path::Path) -> Result<String, InputError> {
+fn of_file(path: &Path) -> Result<String, InputError> {
     let failed = |error: std::io::Error| {
         let what = format!("cannot read `{}`: {error}", byteway_trace::file_name(path));
         InputError::new(what, "check the path and its permissions")

@@ -1,12 +1,11 @@
 //! The plan of a comparison: every combination of values as a validated scenario, and the baseline of each.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use toml::de::DeValue;
 
 use super::figures::Metric;
-use super::fingerprint::{self, Fingerprint};
+use super::fingerprint::{Fingerprint, fingerprint};
 use super::vary::{Axis, Jobs, POINTS_MAX, place, resolve, split};
 use crate::shell::quoted;
 use byteway_console::error::{InputError, SourceLocation, suggest};
@@ -113,12 +112,11 @@ impl Plan {
             Some(flag) => Some(fixed_values(flag, &axes, jobs)?),
             None => None,
         };
-        let mut hashed = BTreeMap::new();
         let mut points = Vec::with_capacity(count);
         for index in 0..count {
             let choice = choice_of(index, &axes);
             let scenario = load_point(request, &axes, &choice)?;
-            let fingerprint = fingerprint::of(&scenario, &mut hashed)?;
+            let fingerprint = fingerprint(&scenario)?;
             let against = match &fixed {
                 None => 0,
                 Some(fixed) => {

@@ -75,8 +75,8 @@ impl PointCache {
         file.rename()
     }
 
-    /// Waits until no other process runs this point, or there is an interrupt. Released when dropped, also by the end of the process. Without support for locks
-    /// there is none, and at worst a point is run twice, with the same result.
+    /// Waits until no other process runs this point, or there is an interrupt. Released when dropped, also by the end of the process.
+    /// Without support for locks there is none, and at worst a point is run twice, with the same result.
     pub fn lock(&self, fingerprint: &Fingerprint, interrupt: &Interrupt) -> Option<File> {
         let path = self.path(fingerprint).with_extension("lock");
         std::fs::create_dir_all(path.parent()?).ok()?;
