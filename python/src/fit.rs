@@ -3,14 +3,14 @@
 use crate::error::{invalid, raised};
 use crate::follow::{Follower, Meter};
 use crate::study::threads;
-use byteway_console::error::InputError;
-use byteway_console::table::Width;
-use byteway_console::units::{Bytes, Picos, UnitError};
-use byteway_measure::output::Output;
+use byteway_results::output::Output;
 use byteway_study::fit::{
     Fit as Fitted, HoldOut, JobSet, Request, Setup, check_folder, fit as fit_constants, read_csv, read_fio,
     read_measurements, runs,
 };
+use byteway_text::error::InputError;
+use byteway_text::table::Width;
+use byteway_text::units::{Bytes, Picos, UnitError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::str::FromStr;

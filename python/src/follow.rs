@@ -1,8 +1,8 @@
 //! Long work: it runs in a thread of its own while this one, without the interpreter lock, looks for Ctrl-C and reports progress.
 
 use crate::error;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::{Bar, Bars, Goal, Points};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::{Bar, Bars, Goal, Points};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -2,12 +2,12 @@
 
 use crate::error::invalid;
 use crate::session::{Requests, Session};
-use byteway_console::error::{InputError, suggest};
-use byteway_console::units::Bytes;
 use byteway_host::{Method, StoreIf};
 use byteway_lab::error::AttachedError;
 use byteway_lab::location::{DriveLocation, DriveSource};
 use byteway_lab::pairs::{Answer, PairsOptions, PairsSession, Request, with_drive};
+use byteway_text::error::{InputError, suggest};
+use byteway_text::units::Bytes;
 use byteway_wire::nvme::kv::Key;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -36,7 +36,7 @@ impl Location {
             }
             (None, None, None) => {
                 let capacity: Bytes =
-                    self.capacity.parse().map_err(|error: byteway_console::units::UnitError| {
+                    self.capacity.parse().map_err(|error: byteway_text::units::UnitError| {
                         InputError::new(format!("`capacity`: {}", error.what), error.cure)
                     })?;
                 DriveSource::Simulated { profile: self.profile.clone(), capacity, programs }

@@ -1,12 +1,12 @@
 //! Scenarios from files, texts and dictionaries; profiles and schemas.
 
 use crate::error::invalid;
-use byteway_console::error::{InputError, suggest};
-use byteway_console::units::excerpt;
 use byteway_scenario::profile::{
     all_texts, drive_entries, host_entries, network_entries, profile_schema, text_of,
 };
 use byteway_scenario::{Options, ScenarioInput, device_schema, host_schema, network_schema, scenario_schema};
+use byteway_text::error::{InputError, suggest};
+use byteway_text::units::excerpt;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 

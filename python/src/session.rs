@@ -6,8 +6,8 @@
 )]
 
 use crate::error::{self, raised};
-use byteway_console::error::InputError;
 use byteway_lab::error::AttachedError;
+use byteway_text::error::InputError;
 use pyo3::prelude::*;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};

@@ -3,9 +3,7 @@
 use crate::error::{invalid, raised};
 use crate::follow::{Follower, Meter};
 use crate::scenario::Scenario;
-use byteway_console::error::{InputError, suggest};
-use byteway_console::table::Width;
-use byteway_measure::output::Output;
+use byteway_results::output::Output;
 use byteway_study::compare::{
     CompareOptions, Comparison as Compared, Metric, Plan, PointOutcomes, Request, Store, probe,
     report as report_of_comparison, run_all,
@@ -15,6 +13,8 @@ use byteway_study::reproduce::{
     report as report_of_paper,
 };
 use byteway_study::threshold::{measure, to_toml};
+use byteway_text::error::{InputError, suggest};
+use byteway_text::table::Width;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 

@@ -4,13 +4,13 @@ use crate::error::{invalid, raised};
 use crate::follow::{Follower, Meter};
 use crate::scenario::Scenario;
 use crate::table::Table;
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::table::Width;
-use byteway_measure::output::Output;
+use byteway_results::output::Output;
 use byteway_study::sweep::{
     self, Answer, DimensionSection, LocalOptions, PointCache, Ran, SearchSection, Space, Task, run_local,
 };
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::table::Width;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -6,9 +6,9 @@ use crate::table::Table;
 use arrow_array::types::Int8Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int8Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
-use byteway_console::error::{InputError, suggest};
-use byteway_console::interrupt::Interrupt;
-use byteway_measure::output::Unfinished;
+use byteway_results::output::Unfinished;
+use byteway_text::error::{InputError, suggest};
+use byteway_text::interrupt::Interrupt;
 use byteway_trace::archive::Packing;
 use byteway_trace::convert::{Conversion, convert};
 use byteway_trace::inspect::{Options, inspect};
@@ -81,7 +81,7 @@ pub(crate) fn trace_inspect(
         let options = Options { samples: samples.unwrap_or(options.samples), ..options };
         options.check()?;
         let reader = Reader::open_once(&path, &read, &interrupt)?;
-        let mut progress = byteway_console::progress::Progress::new(&meter, "", None, None);
+        let mut progress = byteway_text::progress::Progress::new(&meter, "", None, None);
         let seen = |records, ps| progress.update(records, ps);
         Ok(inspect(reader, &file_name(&path), &options, seen, &interrupt)?.to_json())
     })?;

@@ -57,7 +57,7 @@ impl Area {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use byteway_wire::content::Keep;
+    use byteway_content::Keep;
 
     // Overlapping parts would overwrite each other or data.
     #[test]

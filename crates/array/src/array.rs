@@ -8,8 +8,8 @@ use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
 use crate::write::Part;
 use byteway_clock::{RangeLock, SpanId, Stage};
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::{Health, MediaError, Placement, WorkContext};
-use byteway_wire::content::{Content, UNIT_BYTES};
 use std::rc::Rc;
 
 /// An array of drives. Cheap to clone; clones are the same array.

@@ -20,9 +20,9 @@ use crate::port::Port;
 use crate::superblock::{SlotState, Superblock};
 use crate::{state, upkeep};
 use byteway_clock::{Clock, Notify, RangeLocks, Semaphore, SpanId};
+use byteway_content::Content;
 use byteway_firmware::Placement;
 use byteway_member::{Member, MemberLost};
-use byteway_wire::content::Content;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

@@ -3,8 +3,8 @@
 use crate::area::Area;
 use crate::layout::Layout;
 use byteway_clock::Delay;
+use byteway_content::Keep;
 use byteway_member::MemberLost;
-use byteway_wire::content::Keep;
 
 /// Maximum members of an array.
 pub const MEMBERS_MAX: usize = 64;

@@ -1,8 +1,8 @@
 //! Groups of requests to members, sent together, and their answers.
 
 use byteway_clock::{Clock, Notify, SpanId};
+use byteway_content::Content;
 use byteway_member::MemberError;
-use byteway_wire::content::Content;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;

@@ -15,9 +15,9 @@ use crate::superblock::SlotState;
 use byteway_clock::{
     Clock, Delay, Notify, RangeLock, RangeLocks, RangeUse, Semaphore, SpanId, Stage, TaskId,
 };
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::{Placement, WorkContext, WorkKind};
 use byteway_member::{MemberError, MemberLost};
-use byteway_wire::content::{Content, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;

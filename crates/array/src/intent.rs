@@ -7,7 +7,7 @@
 
 use crate::area::UNIT_BITS;
 use byteway_clock::{Clock, Notify, Semaphore};
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 

@@ -13,7 +13,7 @@ use crate::group::{Group, Verb};
 use crate::inner::{Inner, Stopped};
 use crate::superblock::SlotState;
 use byteway_clock::{Clock, Notify, Semaphore, SpanId};
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 use std::cell::Cell;
 
 const MAGIC: [u8; 8] = *b"BytwyJrn";

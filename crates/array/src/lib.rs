@@ -36,7 +36,7 @@
 //! use byteway_array::{Array, ArrayConfig, Initial, Level};
 //! use byteway_clock::{Delay, Executor, Rate, SpanId};
 //! use byteway_firmware::{Cycles, Placement, Site};
-//! use byteway_wire::content::{BlockSize, Content, Keep, Stamp};
+//! use byteway_content::{BlockSize, Content, Keep, Stamp};
 //!
 //! # use byteway_member::{Member, MemberError, MemberLost, MemberShape};
 //! # use std::{cell::{Cell, RefCell}, rc::Rc};

@@ -5,7 +5,7 @@
 //! lost units, in pages of one unit.
 
 use crate::area::UNIT_BITS;
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 

@@ -11,8 +11,8 @@
 use crate::counters::Cause;
 use crate::inner::{Inner, Stopped};
 use crate::xor::Parity;
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::{WorkContext, WorkKind};
-use byteway_wire::content::{Content, UNIT_BYTES};
 use std::ops::Range;
 
 /// How the parity of a partial stripe is computed.

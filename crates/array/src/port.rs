@@ -2,8 +2,8 @@
 
 use crate::group::{Group, Verb};
 use byteway_clock::{Clock, Notify, TaskId};
+use byteway_content::Content;
 use byteway_member::{Member, MemberError, MemberLost, MemberShape};
-use byteway_wire::content::Content;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -7,9 +7,9 @@ use crate::inner::Inner;
 use crate::layout::UnitLocation;
 use crate::xor::Parity;
 use byteway_clock::SpanId;
+use byteway_content::Content;
 use byteway_firmware::{WorkContext, WorkKind};
 use byteway_member::MemberError;
-use byteway_wire::content::Content;
 
 /// Units that are consecutive in the array and on a member.
 pub(crate) struct Fragment {

@@ -16,7 +16,7 @@ use crate::inner::Inner;
 use crate::layout::UnitLocation;
 use crate::superblock::{SlotState, Superblock};
 use byteway_clock::SpanId;
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 use std::rc::Rc;
 
 /// Bytes of a record's head: number, length, checksum.

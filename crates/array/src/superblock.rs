@@ -1,7 +1,7 @@
 //! The superblock: state of the array on every member, one atomic unit, in two locations in turn.
 
 use crate::config::{Level, MEMBERS_MAX};
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 
 const MAGIC: [u8; 8] = *b"BytwyAry";
 const VERSION: u32 = 1;

@@ -8,8 +8,8 @@ use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
 use crate::xor::Parity;
 use byteway_clock::SpanId;
+use byteway_content::Content;
 use byteway_firmware::WorkKind;
-use byteway_wire::content::Content;
 use std::rc::Rc;
 
 /// Units rebuilt between two persistent progress marks: a power cut repeats at most this much.

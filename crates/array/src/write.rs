@@ -4,8 +4,8 @@ use crate::config::Level;
 use crate::counters::Cause;
 use crate::group::Verb;
 use crate::inner::{Inner, Stopped};
+use byteway_content::Content;
 use byteway_firmware::{MediaError, WorkContext, WorkKind};
-use byteway_wire::content::Content;
 
 /// Part of a unit: `bytes` of `content` at `offset`.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Parity: bytewise XOR of units.
 
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 
 /// XOR of any number of units.
 pub(crate) struct Parity {
@@ -52,7 +52,7 @@ fn xor(into: &mut [u8; UNIT_BYTES], from: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use byteway_wire::content::{BlockSize, Stamp};
+    use byteway_content::{BlockSize, Stamp};
 
     // Parity must restore any missing unit, in whatever form contents are stored.
     #[test]

@@ -7,8 +7,8 @@ use crate::ram::{Disk, assemble, config, create, same, stamp};
 use byteway_array::{Array, Bridge, Level, Nvram, NvramConfig};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, SpanId};
+use byteway_content::{Content, Keep};
 use byteway_firmware::MediaError;
-use byteway_wire::content::{Content, Keep};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

@@ -6,8 +6,8 @@ use crate::ram::{Disk, RamMember, config, create, same, stamp};
 use byteway_array::{Array, ArrayConfig, ArrayError, Level, RebuildConfig, SlotState};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, SpanId};
+use byteway_content::Content;
 use byteway_firmware::MediaError;
-use byteway_wire::content::Content;
 use std::cell::Cell;
 use std::rc::Rc;
 

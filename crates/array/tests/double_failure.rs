@@ -6,8 +6,8 @@ use crate::ram::{assemble, config, create};
 use byteway_array::{ArrayError, Level};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor, SpanId};
+use byteway_content::Content;
 use byteway_firmware::MediaError;
-use byteway_wire::content::Content;
 
 // After a second failure reads of lost data must fail, and all writes: an acknowledged write that is lost, or
 // made-up data, is worse than an error. And nothing may be written that keeps the drives from forming an

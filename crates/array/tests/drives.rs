@@ -3,6 +3,7 @@
 use byteway_array::{Array, ArrayConfig, Initial, Level, SlotState};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate};
+use byteway_content::{BlockSize, Keep};
 use byteway_device::{Backing, DriveConfig, NamespaceConfig};
 use byteway_firmware::{Cycles, Placement, Site, WorkKind};
 use byteway_host::{
@@ -11,7 +12,6 @@ use byteway_host::{
 };
 use byteway_link::Memory;
 use byteway_testkit::{SmallWorld, drive_config, link_config};
-use byteway_wire::content::{BlockSize, Keep};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sanitize, Status};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::cell::RefCell;

@@ -4,7 +4,7 @@ use crate::model::{Model, run_all};
 use crate::ram::{Disk, assemble, config, create, members, placement, stamp};
 use byteway_array::{Array, ArrayConfig, ArrayError, Cause, Initial, Level};
 use byteway_clock::{Clock, Executor, SpanId};
-use byteway_wire::content::Content;
+use byteway_content::Content;
 use std::rc::Rc;
 
 pub const LEVELS: [(Level, usize); 6] = [

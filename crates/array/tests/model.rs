@@ -4,8 +4,8 @@ use crate::ram::{same, stamp};
 use byteway_array::{Array, Bridge};
 use byteway_clock::random::Stream;
 use byteway_clock::{Clock, SpanId};
+use byteway_content::{Content, Keep};
 use byteway_firmware::MediaError;
-use byteway_wire::content::{Content, Keep};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

@@ -13,13 +13,19 @@
 //! A power cut loses the map and the buffer, which are in the host's unprotected DRAM. Unflushed data may be lost; the
 //! map is rebuilt from the spare areas, as after any power cut of a drive without power-loss protection.
 
+mod endpoints;
+mod raw_flash;
+
+pub use endpoints::Endpoints;
+pub use raw_flash::{RawFlash, RawFlashConfig};
+
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Rate, Station};
 use byteway_device::{ConfigError, ControllerConfig, Drive, DriveConfig, NamespaceConfig, SiteConfig};
 use byteway_firmware::{Base, Ftl, FtlConfig, FtlError, Placement, Route, Site};
 use byteway_flash::{Far, Geometry, Gone, Medium};
 use byteway_host::driver::{Completion, Driver, DriverConfig, QueueConfig};
-use byteway_host::{DriverError, Endpoints, HostCosts, PointerKind, Port, RawFlash, RawFlashConfig};
+use byteway_host::{DriverError, HostCosts, PointerKind, Port};
 use byteway_link::{Generation, Memory, PcieConfig, Switch, SwitchConfig};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::rc::Rc;

@@ -32,4 +32,4 @@ pub use partial::{PartialConfig, power_on_partial};
 
 pub use jbof::{Jbof, JbofConfig, JbofError};
 
-pub use hosted::{EndpointConfig, Hosted, HostedConfig, HostedError};
+pub use hosted::{EndpointConfig, Endpoints, Hosted, HostedConfig, HostedError, RawFlash, RawFlashConfig};

@@ -8,8 +8,8 @@ use crate::box_fixture::{BLOCKS, PERIOD, Users, box_config, client, drives, read
 use byteway_assembly::jbof::{Jbof, JbofConfig, Platform, is_failure};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay};
+use byteway_content::BlockSize;
 use byteway_host::{AnyIoError, BaseState, Client, ClientConfig, IoBuffer, IoError, Method, Oracle, Rules};
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::Range;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -4,11 +4,11 @@ use crate::fixture::ask;
 use byteway_assembly::jbof::{Jbof, JbofConfig};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Time};
+use byteway_content::BlockSize;
 use byteway_device::DriveConfig;
 use byteway_firmware::WorkKind;
 use byteway_host::{BaseState, Client, ClientConfig, Method, Oracle, Rules};
 use byteway_testkit::{NS_512_UNITS, drive_config, link_config};
-use byteway_wire::content::BlockSize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

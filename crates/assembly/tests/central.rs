@@ -8,12 +8,12 @@ use crate::box_fixture::{BLOCKS, PERIOD, Users, at_rest, mixed, read, run_box};
 use byteway_assembly::jbof::{CentralConfig, HostConfig, Jbof, JbofConfig, Platform};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay};
+use byteway_content::BlockSize;
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Base, HardwareFigures};
 use byteway_host::Client;
 use byteway_link::{Direction, PcieConfig, Purpose};
 use byteway_testkit::{NS_512_UNITS, drive_config, link_config};
-use byteway_wire::content::BlockSize;
 use std::rc::Rc;
 
 const HERTZ: u64 = 2_000_000_000;

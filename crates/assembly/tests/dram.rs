@@ -9,12 +9,12 @@ use crate::fixture::ask;
 use byteway_assembly::jbof::{DramConfig, DramFigures, Jbof, JbofConfig, Platform};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay};
+use byteway_content::BlockSize;
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Base, FtlConfig};
 use byteway_host::{BaseState, Client, ClientConfig, Method, Oracle, Rules};
 use byteway_jbof::demand::SampleConfig;
 use byteway_testkit::drive_config;
-use byteway_wire::content::BlockSize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

@@ -3,6 +3,7 @@
 use byteway_assembly::{EndpointConfig, HostedConfig};
 use byteway_clock::random::Stream;
 use byteway_clock::{Delay, Executor, Station};
+use byteway_content::BlockSize;
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::Geometry;
@@ -10,7 +11,6 @@ use byteway_host::driver::{Completion, Driver, DriverConfig, QueueConfig};
 use byteway_host::{Client, ClientConfig, HostCosts, IoBuffer, Method, Oracle, Port, Rules};
 use byteway_link::{HostEnd, SwitchConfig};
 use byteway_testkit::{drive_config, link_config};
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::Range;
 use byteway_world::PoweredDrive;
 use std::cell::RefCell;

@@ -8,9 +8,9 @@ use crate::fixture::{BLOCKS, PROCESSORS, ask, clients, drive, hosted, processors
 use byteway_assembly::{Hosted, HostedConfig};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor, RunOutcome};
+use byteway_content::BlockSize;
 use byteway_flash::Medium;
 use byteway_host::{BaseState, Client, IoBuffer, Oracle};
-use byteway_wire::content::BlockSize;
 use byteway_world::PoweredDrive;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -6,6 +6,7 @@
 use byteway_assembly::{PartialConfig, power_on_partial};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor, Rate, Station};
+use byteway_content::BlockSize;
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::{Geometry, Medium};
@@ -13,7 +14,6 @@ use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{BaseState, Client, ClientConfig, Method, Oracle, Port, Rules};
 use byteway_link::{Direction, Memory, Purpose};
 use byteway_testkit::{drive_config, link_config};
-use byteway_wire::content::BlockSize;
 use byteway_world::{DriveBay, PoweredDrive};
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -13,12 +13,12 @@ use crate::box_fixture::{BLOCKS, PERIOD, Users, at_rest, box_config, client, mix
 use byteway_assembly::jbof::{Copyback, HostConfig, Jbof, JbofConfig, JbofError, Platform, VirtualConfig};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay};
+use byteway_content::BlockSize;
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_host::{
     BaseState, Client, ClientConfig, IoError, Lost, Method, Oracle, QueueConfig, Rules, VirtualFigures,
 };
 use byteway_testkit::{NS_512_UNITS, drive_config};
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Status};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

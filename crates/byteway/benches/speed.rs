@@ -7,8 +7,7 @@
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Notify};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Progress;
+use byteway_content::BlockSize;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::oracle::{BaseState, Oracle};
@@ -16,7 +15,8 @@ use byteway_host::{Method, Port, Rules};
 use byteway_lab::build;
 use byteway_lab::run::{Session, run_observed};
 use byteway_scenario::{Options, Scenario};
-use byteway_wire::content::BlockSize;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 use byteway_world::World;
 use rustix::time::{ClockId, clock_gettime};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};

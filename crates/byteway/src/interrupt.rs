@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use byteway_console::interrupt::{Interrupt, Interrupted};
-use byteway_measure::output::remove_unfinished;
+use byteway_results::output::remove_unfinished;
+use byteway_text::interrupt::{Interrupt, Interrupted};
 use nix::sys::signal::{SigSet, Signal};
 
 /// Exit code that a shell reports for a program ended by Ctrl-C: 128 + SIGINT. SIGTERM has the same one here.

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use byteway_console::progress::{Bar, Bars, Goal, Points};
+use byteway_text::progress::{Bar, Bars, Goal, Points};
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Shows progress bars, unless `quiet`, or the standard error is not a terminal.

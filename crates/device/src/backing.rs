@@ -5,9 +5,9 @@
 
 use byteway_array::{Array, ArrayCounters, Bridge};
 use byteway_clock::{SpanId, Spans};
+use byteway_content::{Content, Keep, UNIT_BYTES, marred_parts};
 use byteway_firmware::{Ftl, Health, LentMemory, MediaError, Route, WorkContext};
 use byteway_flash::Medium;
-use byteway_wire::content::{Content, Keep, UNIT_BYTES, marred_parts};
 use std::rc::Rc;
 
 /// The storage behind a controller's units. Cheap to clone; clones share state.

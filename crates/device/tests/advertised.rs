@@ -4,8 +4,8 @@
 use crate::fixture;
 use crate::fixture::management::{format, wanted};
 use crate::fixture::{Bench, NS_4K, NS_512, Pair, TestHost, pattern, read_write, set_features};
+use byteway_content::BlockSize;
 use byteway_wire::FromBytes;
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::identify::{ctratt, fna, fuses, lpa, nwpc, oacs, oaes, oncs, sanicap, vwc};
 use byteway_wire::nvme::{

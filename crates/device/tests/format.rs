@@ -3,8 +3,8 @@
 use crate::fixture::management::format;
 use crate::fixture::{Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, Pair, TestHost, pattern, read_write};
 use byteway_clock::Delay;
+use byteway_content::BlockSize::{B512, B4096};
 use byteway_wire::FromBytes;
-use byteway_wire::content::BlockSize::{B512, B4096};
 use byteway_wire::nvme::{
     Abort, Cns, FormatNvm, IdentifyController, IdentifyNamespace, NSID_ALL, NvmOpcode, Status,
 };

@@ -96,7 +96,7 @@ fn an_erase_that_fails_is_told() {
                 host.sleep(Delay::from_s(1)).await;
                 assert_eq!(host.sanitize_status().await.sstat, SanitizeStatusLog::FAILED);
             } else {
-                let command = format(NS_4K, byteway_wire::content::BlockSize::B4096, 1);
+                let command = format(NS_4K, byteway_content::BlockSize::B4096, 1);
                 assert_eq!(host.admin(command).await.status(), Status::INTERNAL_ERROR);
                 assert_eq!(
                     host.read(&pair, NS_4K, 0, 32).await,
@@ -122,8 +122,8 @@ fn what_a_dying_drive_holds_stays_readable() {
         }
         let free = host.capacity().await.1;
         for sqe in [
-            format(NS_4K, byteway_wire::content::BlockSize::B512, 0),
-            format(NSID_ALL, byteway_wire::content::BlockSize::B4096, 1),
+            format(NS_4K, byteway_content::BlockSize::B512, 0),
+            format(NSID_ALL, byteway_content::BlockSize::B4096, 1),
             delete(NS_4K),
             delete(NSID_ALL),
         ] {

@@ -18,10 +18,10 @@ use crate::fixture::management::delete;
 use crate::fixture::{Bench, NS_4K, NS_512, NS_512_UNITS, PAGE, TestHost, block_bytes, cc, pattern};
 use byteway_clock::Delay;
 use byteway_clock::random::{Rng, Stream};
+use byteway_content::Keep;
 use byteway_device::TransferConfig;
 use byteway_firmware::Base;
 use byteway_link::MmioWrite;
-use byteway_wire::content::Keep;
 use byteway_wire::nvme::register::{self, Aqa, Cc};
 use byteway_wire::nvme::vendor::{
     Chunk, InlineSlots, Methods, Sink, bar_descriptor, inline_descriptor, piggyback, reassembled_descriptor,

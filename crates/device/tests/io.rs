@@ -7,7 +7,7 @@ use crate::fixture::{
     Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, PAGE, Pair, TestHost, block_bytes, pattern, read_write,
 };
 use byteway_clock::Delay;
-use byteway_wire::content::BlockSize;
+use byteway_content::BlockSize;
 use byteway_wire::nvme::{
     DatasetManagement, Flush, NSID_ALL, NvmOpcode, Range, ReadWrite, Sqe, Status, WriteZeroes, fid,
 };

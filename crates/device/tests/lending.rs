@@ -11,11 +11,11 @@ use crate::fixture::{
     NS_4K, Pair, TestHost, cc, create_sq, delete_sq, drive_config, link_config, pattern, read_write,
 };
 use byteway_clock::{Delay, Executor, Rate};
+use byteway_content::BlockSize;
 use byteway_device::{Drive, DriveConfig, LendError, Loan};
 use byteway_firmware::{Base, Placement, Route, Site, SiteLink, WorkKind};
 use byteway_jbof::fabric::{Fabric, FabricConfig, Node};
 use byteway_link::{Memory, Purpose};
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::loans::Loans;
 use byteway_wire::nvme::{Cqe, Flush, NvmOpcode, QueuePriority, Sqe, Status, fid};
 use byteway_world::DriveBay;

@@ -7,10 +7,10 @@ use crate::fixture::{
     NS_4K, NS_4K_UNITS, NS_512, TestHost, cc, drive_config, get_features, pattern, read_write,
 };
 use byteway_clock::Delay;
+use byteway_content::BlockSize;
 use byteway_device::Drive;
 use byteway_flash::Medium;
 use byteway_wire::FromBytes;
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::feature::{AsyncEventConfig, Timestamp};
 use byteway_wire::nvme::register::Csts;
 use byteway_wire::nvme::{

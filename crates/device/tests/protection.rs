@@ -3,8 +3,8 @@
 use crate::fixture::management::{delete, format};
 use crate::fixture::power::enabled_cycle;
 use crate::fixture::{Bench, NS_4K, NS_512, TestHost, pattern, read_write};
+use byteway_content::BlockSize;
 use byteway_wire::FromBytes;
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::{
     Cns, Copy, CopyRange, DatasetManagement, GetFeatures, IdentifyController, IdentifyNamespace, NSID_ALL,

@@ -2,18 +2,19 @@
 //! should.
 
 use crate::fixture::{Bench, Pair, TestHost, cc, drive_config, link_config};
+use byteway_assembly::{RawFlash, RawFlashConfig};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Base, FtlConfig};
 use byteway_flash::{
     BlockId, Far, Fault, FaultKind, FaultPlan, Geometry, Medium, Mode, Outcome, Ppa, Priority, SlcTiming,
     Spare, Ticket, Timing,
 };
-use byteway_host::{Driver, DriverConfig, PointerKind, Port, QueueConfig, RawFlash, RawFlashConfig};
+use byteway_host::{Driver, DriverConfig, PointerKind, Port, QueueConfig};
 use byteway_link::{Direction, Generation, HostEnd, PcieConfig, Purpose};
 use byteway_testkit::SmallWorld;
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use byteway_wire::nvme::register::Cc;
 use byteway_wire::nvme::vendor::raw_flash::{
     RawAction, RawErase, RawFlashIdentify, RawPart, RawProgram, RawRead, RawReport, RawSystem, copy_bytes,

@@ -105,7 +105,7 @@ async fn check_table(host: &TestHost, pair: &Pair, refusal: Status) {
         assert_eq!(host.io(pair, Flush.sqe(0, nsid)).await.status(), Status::SUCCESS);
     }
     let admin = async |sqe: Sqe| host.admin(sqe).await.status();
-    assert_eq!(admin(format(NS_4K, byteway_wire::content::BlockSize::B4096, 0)).await, refusal);
+    assert_eq!(admin(format(NS_4K, byteway_content::BlockSize::B4096, 0)).await, refusal);
     assert_eq!(admin(delete(NS_4K)).await, refusal);
     assert_eq!(admin(host.create_sqe(&wanted(1, 1))).await, refusal);
     assert_eq!(admin(host.attach_sqe(NS_4K, false)).await, refusal);
@@ -253,7 +253,7 @@ fn a_full_drive_is_sanitized_too() {
                 assert_eq!(host.write(&pair, NS_4K, slba, &pattern(slba, 128 << 10)).await, Status::SUCCESS);
             }
             if seed % 2 == 1 {
-                host.succeed(format(NS_512, byteway_wire::content::BlockSize::B512, 1)).await;
+                host.succeed(format(NS_512, byteway_content::BlockSize::B512, 1)).await;
             }
             for slba in 0..40 {
                 host.place(&pair.sq, host.write_sqe(NS_4K, slba * 32, &pattern(slba, 128 << 10)));

@@ -82,7 +82,7 @@ fn one_test_at_a_time_and_each_way_to_end_it() {
         host.disable().await;
         host.enable().await;
         host.succeed(test(DeviceSelfTest::SHORT, NS_4K)).await;
-        host.succeed(format(NS_4K, byteway_wire::content::BlockSize::B4096, 0)).await;
+        host.succeed(format(NS_4K, byteway_content::BlockSize::B4096, 0)).await;
         host.succeed(test(DeviceSelfTest::EXTENDED, NS_512)).await;
         host.succeed(delete(NS_4K)).await;
         assert_eq!(log(&host).await.current, DeviceSelfTest::EXTENDED, "another namespace's");

@@ -4,12 +4,12 @@
 
 use crate::fixture::{NS_4K, drive_config, link_config};
 use byteway_clock::{Executor, SpanId, SpanRecord, Stage};
+use byteway_content::Keep;
 use byteway_device::DriveConfig;
 use byteway_firmware::Base;
 use byteway_host::{Driver, DriverConfig, Port, QueueConfig, QueuePair, Request};
 use byteway_link::{DeviceEnd, Generation, HostEnd, Link, Memory, PcieConfig, Purpose};
 use byteway_testkit::SmallWorld;
-use byteway_wire::content::Keep;
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe};
 use byteway_wire::{FromBytes, IntoBytes};
 

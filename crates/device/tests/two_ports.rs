@@ -10,11 +10,11 @@ use crate::fixture::{
 };
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor};
+use byteway_content::BlockSize;
 use byteway_device::{HostBufferConfig, MemoryConfig};
 use byteway_flash::Medium;
 use byteway_link::{CxlConfig, Flit, Memory};
 use byteway_testkit::{SmallWorld, link_config};
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::feature::{AsyncEventConfig, HostBufferEntry, HostMemoryBuffer};
 use byteway_wire::nvme::register::Csts;

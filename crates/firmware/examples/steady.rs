@@ -5,11 +5,11 @@
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
+use byteway_content::{BlockSize, Content, Stamp};
 use byteway_firmware::{
     Base, Cycles, Ftl, FtlConfig, Placement, Region, Site, WorkKind, ftl::greedy_write_amplification,
 };
 use byteway_flash::{BlockId, Geometry, Timing};
-use byteway_wire::content::{BlockSize, Content, Stamp};
 use rustix::time::{ClockId, clock_gettime};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;

@@ -17,7 +17,7 @@ use crate::placement::HostLink;
 use crate::site::Site;
 use crate::work::WorkKind;
 use byteway_clock::{Clock, Delay, SpanId, Spans, Stage};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use std::cell::Cell;
 use std::rc::Rc;
 

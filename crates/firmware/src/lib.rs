@@ -33,7 +33,7 @@
 //! use byteway_clock::{Delay, Executor, Rate, SpanId, Spans};
 //! use byteway_firmware::{Cycles, Ftl, FtlConfig, MediaError, Placement, Site, WorkKind};
 //! use byteway_flash::{Geometry, Timing};
-//! use byteway_wire::content::{BlockSize, Content, Stamp};
+//! use byteway_content::{BlockSize, Content, Stamp};
 //!
 //! let executor = Executor::new();
 //! let clock = executor.clock();

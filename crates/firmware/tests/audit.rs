@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::{Audit, Cycles, Disagreement, Ftl, FtlConfig, Placement, Site, Space, UnitContent};
 use byteway_flash::Geometry;
 use byteway_flash::file::{Files, SimulatedFiles, Tuning};
-use byteway_wire::content::{Content, UNIT_BYTES};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;

@@ -6,12 +6,12 @@
 use crate::map_fixture::{self, FLASH_READ, PAGE, SMALL, TRANSLATION, at_depth, mixed, timing};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Notify, Passage, Rate, SpanId, Spans, Stage};
+use byteway_content::Content;
 use byteway_firmware::ftl::redo::RECORDS;
 use byteway_firmware::{
     Base, BorrowFigures, Cycles, Ftl, FtlConfig, Lender, LenderId, LinkDirection, MapMonitor, Placement,
     Route, Site, SiteLink, WorkContext, WorkKind,
 };
-use byteway_wire::content::Content;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;

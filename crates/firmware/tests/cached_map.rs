@@ -6,9 +6,9 @@
 use crate::map_fixture::{FLASH_READ, PAGE, SMALL, TRANSLATION, at_depth, config, mixed, timing};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans, Stage, Time};
+use byteway_content::Content;
 use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, FtlCounters, Placement, Route, Site, WorkKind};
 use byteway_flash::{Fault, FaultKind, FaultPlan, Geometry};
-use byteway_wire::content::Content;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;

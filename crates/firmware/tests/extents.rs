@@ -5,9 +5,9 @@
 use crate::far;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
+use byteway_content::Content;
 use byteway_firmware::{Base, Cycles, ExtentConfig, Ftl, FtlConfig, FtlError, Placement, Site, WorkKind};
 use byteway_flash::{FaultPlan, Geometry, Timing};
-use byteway_wire::content::Content;
 
 /// Nodes of five extents, and of eight children: small drives have high trees.
 pub const SMALL_NODES: ExtentConfig =

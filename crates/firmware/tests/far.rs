@@ -3,15 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
+use byteway_assembly::{RawFlash, RawFlashConfig};
 use byteway_clock::{Clock, Delay};
+use byteway_content::Keep;
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig};
 use byteway_firmware::{Base, FtlConfig};
 use byteway_flash::{Far, FaultPlan, Geometry, Medium, Timing};
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
-use byteway_host::{PointerKind, Port, RawFlash, RawFlashConfig};
+use byteway_host::{PointerKind, Port};
 use byteway_link::HostEnd;
 use byteway_testkit::{SmallWorld, drive_config};
-use byteway_wire::content::Keep;
 use byteway_world::PoweredDrive;
 
 /// Operations in flight at once.

@@ -5,10 +5,10 @@
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
+use byteway_content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, Maintenance, Placement, Region, Site, WorkKind};
 use byteway_flash::file::{SimulatedFiles, Tuning, look};
 use byteway_flash::{Geometry, Ppa};
-use byteway_wire::content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -5,9 +5,9 @@
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans, Time};
+use byteway_content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, FtlCounters, LentMemory, Placement, Site, WorkKind};
 use byteway_flash::{Geometry, Timing};
-use byteway_wire::content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::Pin;

@@ -5,9 +5,9 @@
 
 use byteway_clock::random::Stream;
 use byteway_clock::{Clock, Delay, Rate, SpanId, Spans, Time};
+use byteway_content::Content;
 use byteway_firmware::{Base, Ftl, FtlConfig, Route, WorkContext};
 use byteway_flash::{Geometry, Timing};
-use byteway_wire::content::Content;
 use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;

@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 use byteway_firmware::{Cycles, Ftl, FtlConfig, FtlError, MediaError, Placement, Site, WorkKind};
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, Timing};
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 
 const GEOMETRY: Geometry =
     Geometry { channels: 2, ways: 1, planes: 2, blocks: 12, pages: 12, page_bytes: 8192 };

@@ -7,12 +7,12 @@ use crate::extents::SMALL_NODES;
 use crate::far;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stage, Stalled, Time, Timing};
+use byteway_content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
 use byteway_firmware::{
     Base, Cycles, Ftl, FtlConfig, FtlCounters, InjectedDefect, MediaError, Placement, Region, Site,
     VictimPolicy, WorkKind,
 };
 use byteway_flash::{FaultPlan, Geometry};
-use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
 use byteway_world::PoweredDrive;
 use std::cell::RefCell;
 use std::rc::Rc;

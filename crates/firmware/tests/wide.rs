@@ -5,12 +5,12 @@
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
+use byteway_content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use byteway_firmware::{
     Base, Cycles, Ftl, FtlConfig, FtlError, Placement, Region, Site, SteadyTiming, WorkKind, space_of,
 };
 use byteway_flash::file::{SimulatedFiles, Tuning, check};
 use byteway_flash::{Geometry, Medium, Timing};
-use byteway_wire::content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;

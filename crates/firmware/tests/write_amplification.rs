@@ -5,10 +5,10 @@
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor, Rate, SpanId, Spans};
+use byteway_content::{BlockSize, Content};
 use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, Placement, Region, Site};
 use byteway_flash::{BlockId, Geometry, Medium, Timing};
-use byteway_wire::content::{BlockSize, Content};
 
 /// 256 superblocks a die, of 512 units in stripes of 4.
 const GEOMETRY: Geometry =

@@ -15,7 +15,7 @@ use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::{Mode, Timing};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Notify};
-use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_content::{Content, UNIT_BYTES};
 use std::cell::RefCell;
 use std::fmt;
 use std::future;

@@ -9,7 +9,7 @@ use crate::store::{Batch, Outdated, Spare};
 use crate::ticket::Ticket;
 use crate::timing::Mode;
 use byteway_clock::Clock;
-use byteway_wire::content::Content;
+use byteway_content::Content;
 use std::rc::Rc;
 use std::time::Duration;
 

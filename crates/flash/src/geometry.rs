@@ -1,6 +1,6 @@
 //! Geometry of the array, and the flat addresses that follow from it.
 
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 
 /// Address of a 4 KiB unit in the array. The units of a stripe, the stripes of a superblock and the superblocks
 /// of a die are consecutive:

@@ -32,7 +32,7 @@
 //! ```
 //! use byteway_clock::{Delay, Executor, Time};
 //! use byteway_flash::{BlockId, Blank, Flash, Geometry, Medium, Priority, Spare, Timing};
-//! use byteway_wire::content::{BlockSize, Content, Stamp};
+//! use byteway_content::{BlockSize, Content, Stamp};
 //! use std::rc::Rc;
 //!
 //! let geometry = Geometry { channels: 1, ways: 1, planes: 1, blocks: 8, pages: 16, page_bytes: 4096 };

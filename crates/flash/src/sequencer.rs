@@ -27,7 +27,7 @@ use crate::store::Batch;
 use crate::ticket::Outcome;
 use crate::timing::{ChannelOrder, Mode, Suspend};
 use byteway_clock::{Delay, Time};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Weak;

@@ -1,7 +1,7 @@
 //! Tickets: completion and results of submitted operations, without an allocation for each.
 
 use byteway_clock::{Clock, Delay, TaskId};
-use byteway_wire::content::Content;
+use byteway_content::Content;
 use std::cell::RefCell;
 use std::future::Future;
 use std::iter;

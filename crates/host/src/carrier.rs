@@ -13,6 +13,7 @@ use byteway_transfer::host::{Buffer, DataPointer, PlanError, Planner, PointerKin
 use byteway_transfer::inline;
 use byteway_transfer::method::choose;
 use byteway_transfer::reassembly::Chunked;
+use byteway_transfer::result::ResultMethod;
 use byteway_transfer::{Limits, Method, Rules, TransferChoice, TransferKind};
 use byteway_wire::nvme::kv::Store;
 use byteway_wire::nvme::vendor::Methods;
@@ -116,35 +117,12 @@ impl AddAssign for Counts {
     }
 }
 
-/// Transfer of results.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Results {
-    /// The data pointer, with exact length.
-    #[default]
-    Pointer,
-    /// Behind the completion, as far as slots are available.
-    Inline,
-    /// The data pointer, in whole DMA units.
-    Rounded,
-}
-
-impl Results {
-    /// Adds to `methods` what a queue must be enabled for.
-    pub(crate) const fn with(self, methods: Methods) -> Methods {
-        match self {
-            Results::Pointer => methods,
-            Results::Inline => methods.with_inline_result(true),
-            Results::Rounded => methods.with_rounded_results(true),
-        }
-    }
-}
-
 /// How a client transfers its payloads, and what verifies them.
 pub struct TransferConfig<O> {
     /// The transfer methods to the device. Results by data pointer use the same kind of pointers.
     pub rules: Rules,
     /// How results are returned.
-    pub results: Results,
+    pub results: ResultMethod,
     /// The longest payload or list of an operation, in bytes.
     pub bytes_max: u32,
     /// Queues that carry chunks in addition to the client's own, round robin.
@@ -163,13 +141,19 @@ impl<O> Clone for TransferConfig<O> {
 impl<O> TransferConfig<O> {
     /// With `rules`, results by data pointer, up to `bytes_max` bytes, and no oracle.
     pub fn new(rules: Rules, bytes_max: u32) -> Self {
-        TransferConfig { rules, results: Results::Pointer, bytes_max, chunk_queues: Vec::new(), oracle: None }
+        TransferConfig {
+            rules,
+            results: ResultMethod::Pointer,
+            bytes_max,
+            chunk_queues: Vec::new(),
+            oracle: None,
+        }
     }
 
     /// The methods that its queue should be enabled for ([`Driver::enable_methods`](crate::Driver::enable_methods));
     /// payloads of methods that are not enabled use the fallback.
     pub const fn methods(&self) -> Methods {
-        self.results.with(self.rules.methods())
+        self.results.enabled_in(self.rules.methods())
     }
 }
 

@@ -9,10 +9,10 @@ use crate::oracle::{FlushToken, Mismatch, Oracle, Outcome, ReadToken, SAMPLED_ON
 use crate::port::Port;
 use crate::queue::{QueuePair, Request};
 use byteway_clock::{SpanId, SpanRecord, Time};
+use byteway_content::{BlockSize, Pattern, Stamp, UNIT_BYTES};
 use byteway_link::memory::Fault;
 use byteway_transfer::host::Buffer;
 use byteway_transfer::{Rules, TransferChoice, TransferKind};
-use byteway_wire::content::{BlockSize, Pattern, Stamp, UNIT_BYTES};
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::{
     Copy, CopyRange, Cqe, DatasetManagement, Flush, NvmOpcode, Range, ReadWrite, Segment, Sqe, Status,

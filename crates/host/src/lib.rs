@@ -30,7 +30,6 @@
 //! | [`tables`] | tables, and queries over them |
 //! | [`request_layer`] | a layer above submission, such as a block layer |
 //! | [`member`] | a drive as a member of an array |
-//! | [`raw_flash`], [`endpoints`] | a drive's flash array, or several as one, for a translation layer on this host |
 //! | [`programs`] | programs that a drive runs, and its local memory |
 //! | [`error`] | errors |
 //!
@@ -39,7 +38,7 @@
 //! ```
 //! use byteway_host::{BaseState, Client, ClientConfig, DriverConfig, Method, Oracle, QueueConfig, Rules};
 //! use byteway_testkit::{NS_4K_UNITS, SmallWorld};
-//! use byteway_wire::content::BlockSize;
+//! use byteway_content::BlockSize;
 //! use std::cell::RefCell;
 //! use std::error::Error;
 //! use std::rc::Rc;
@@ -72,7 +71,6 @@ pub mod costs;
 mod device_memory;
 pub mod discovery;
 pub mod driver;
-pub mod endpoints;
 pub mod error;
 mod event;
 mod extension;
@@ -88,7 +86,6 @@ pub mod payload;
 pub mod port;
 pub mod programs;
 pub mod queue;
-pub mod raw_flash;
 pub mod redirect;
 pub mod request_layer;
 pub mod sink_oracle;
@@ -101,15 +98,14 @@ mod watchdog;
 pub use buffer::{IoBuffer, Part};
 pub use byteway_transfer::host::{Buffer, PointerKind};
 pub use byteway_transfer::{Limits, Method, Rules};
-pub use carrier::{Carrier, Counts, Results, TransferConfig};
+pub use carrier::{Carrier, Counts, TransferConfig};
 pub use costs::HostCosts;
 pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, KvNamespace, Namespace, QueueConfig};
-pub use endpoints::Endpoints;
 pub use error::{AnyClientError, AnyIoError, ClientError, ClientErrorKind, DriverError, IoError, Lost};
 pub use io::{BlockError, BlockIoError, Client, ClientConfig, Opened};
 pub use kv::{
-    Answer, BulkLimits, KvBatch, KvBulk, KvClient, KvConfig, KvCursor, KvError, KvIoError, KvMismatch,
-    KvOracle, KvOutcome, KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
+    Answer, KvBatch, KvBulk, KvClient, KvConfig, KvCursor, KvError, KvIoError, KvMismatch, KvOracle,
+    KvOutcome, KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
 };
 pub use member::{MemberConfig, MemberDrive};
 pub use multipath::{Multipath, MultipathConfig, MultipathError, PathFigures};
@@ -118,7 +114,6 @@ pub use payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};
 pub use port::{Port, Registers};
 pub use programs::{Execution, ProgramsClient, ProgramsError};
 pub use queue::{Band, OutOfBand, Pending, QueuePair, Request};
-pub use raw_flash::{RawFlash, RawFlashConfig};
 pub use redirect::{Redirection, RedirectionFigures, ShadowId};
 pub use sink_oracle::{SinkBase, SinkOracle, WrongByte};
 pub use split::{SplitBuffer, SplitDone};

@@ -10,11 +10,11 @@ use crate::driver::Driver;
 use crate::error::{DriverError, Lost};
 use crate::queue::{QueuePair, Request};
 use byteway_clock::SpanId;
+use byteway_content::{Content, Keep, UNIT_BYTES};
 use byteway_link::Memory;
 use byteway_link::memory::Fault;
 use byteway_member::{Member, MemberError, MemberLost, MemberShape};
 use byteway_transfer::host::{Buffer, PlanError, Planner, PointerKind};
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use byteway_wire::nvme::{Flush, NvmOpcode, ReadWrite, Sqe, Status, WriteZeroes};
 use std::rc::Rc;
 

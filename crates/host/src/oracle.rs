@@ -36,7 +36,7 @@ mod tests;
 
 pub use found::{BlockContents, Mismatch};
 
-use byteway_wire::content::{BlockSize, Pattern, Stamp};
+use byteway_content::{BlockSize, Pattern, Stamp};
 use cells::Cells;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};

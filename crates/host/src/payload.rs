@@ -5,7 +5,7 @@
 
 use crate::buffer::IoBuffer;
 use crate::buffer::Part;
-use crate::carrier::{Carrier, Counts, Results, TransferConfig};
+use crate::carrier::{Carrier, Counts, TransferConfig};
 use crate::error::Lost;
 use crate::error::{ClientError, ClientErrorKind, IoError};
 use crate::io::Opened;
@@ -14,6 +14,7 @@ use crate::queue::{Came, QueuePair, Request};
 use crate::sink_oracle::{SinkOracle, SinkToken, WrongByte};
 use byteway_clock::SpanRecord;
 use byteway_transfer::host::Buffer;
+use byteway_transfer::result::ResultMethod;
 use byteway_transfer::{TransferChoice, TransferKind};
 use byteway_wire::nvme::vendor::{ResultSlot, Sink};
 use byteway_wire::nvme::{Cqe, VendorOpcode};
@@ -27,7 +28,7 @@ pub type PayloadConfig = TransferConfig<SinkOracle>;
 struct Inner {
     carrier: Carrier,
     nsid: u32,
-    results: Results,
+    results: ResultMethod,
     oracle: Option<Rc<RefCell<SinkOracle>>>,
 }
 
@@ -275,7 +276,7 @@ impl PayloadClient {
                 (_, Came::Behind) => carrier.put(buffer, result)?,
                 (_, Came::ByPointer) => {}
             }
-            let should = self.0.results == Results::Inline && sink.bytes > 0;
+            let should = self.0.results == ResultMethod::Inline && sink.bytes > 0;
             carrier.note_result(came == Came::Behind, should);
             Ok(cqe.dw0)
         };
@@ -287,7 +288,7 @@ impl PayloadClient {
         let queue = self.queue();
         let fits = bytes <= queue.capabilities().inline_result_bytes_max
             && ResultSlot::count(bytes) + 1 < queue.completion.entries;
-        self.0.results == Results::Inline && bytes > 0 && fits && queue.enabled().inline_result()
+        self.0.results == ResultMethod::Inline && bytes > 0 && fits && queue.enabled().inline_result()
     }
 
     fn port(&self) -> &Port {

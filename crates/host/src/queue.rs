@@ -97,6 +97,13 @@ pub enum Band {
     OutOfBand,
 }
 
+impl Request<'_> {
+    /// The same command, with a payload in `pages` pages that the driver describes.
+    pub fn with_pages(self, pages: u32) -> Self {
+        Request { pages, ..self }
+    }
+}
+
 impl From<Sqe> for Request<'_> {
     fn from(sqe: Sqe) -> Self {
         Request {

@@ -1,8 +1,8 @@
 //! The demand of a drive for DRAM, from its miss ratio curve (4.5).
 
 use byteway_firmware::MapMonitor;
-use byteway_trace::reuse::MissRatioCurve;
-use byteway_trace::shards::Shards;
+use byteway_reuse::MissRatioCurve;
+use byteway_reuse::Shards;
 use std::cell::{Cell, RefCell};
 
 /// Miss ratio below which a drive borrows no further DRAM.
@@ -191,7 +191,7 @@ fn first(most: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
 mod tests {
     use super::*;
     use byteway_clock::random::Rng;
-    use byteway_trace::shards::Shards;
+    use byteway_reuse::Shards;
 
     /// The curve of uniform accesses to `pages` pages.
     fn uniform(pages: u64) -> MissRatioCurve {

@@ -8,6 +8,7 @@
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Time};
+use byteway_content::BlockSize;
 use byteway_device::{Drive, Loan};
 use byteway_firmware::{Placement, Route, Site};
 use byteway_host::driver::{DriverConfig, QueueConfig};
@@ -18,7 +19,6 @@ use byteway_host::{
 use byteway_jbof::fabric::{Fabric, FabricConfig, Node};
 use byteway_link::Memory;
 use byteway_testkit::{drive_config, link_config};
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::Range;
 use byteway_world::{DriveBay, PoweredDrive};
 use std::cell::{Cell, RefCell};

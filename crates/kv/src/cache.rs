@@ -1,7 +1,7 @@
 //! The DRAM cache of index units, with CLOCK replacement.
 
-use byteway_wire::content::UNIT_BYTES;
-use byteway_wire::unit::UnitBytes;
+use byteway_content::UNIT_BYTES;
+use byteway_content::UnitBytes;
 use rustc_hash::FxHashMap;
 
 /// The bytes of one unit.

@@ -13,9 +13,9 @@ use super::state::Refusal;
 use super::units::bytes_of;
 use super::upkeep::Change;
 use byteway_clock::{SpanId, Spans};
+use byteway_content::UNIT_BYTES;
 use byteway_firmware::MediaError;
 use byteway_firmware::WorkKind;
-use byteway_wire::content::UNIT_BYTES;
 
 /// Approximate bytes of a record in a segment.
 const RECORD_BYTES: u32 = 24;

@@ -96,8 +96,8 @@ pub use inner::Kv;
 pub use key::{KEY_BYTES_MAX, Key};
 
 use byteway_clock::{Clock, Notify, SpanId, Spans};
+use byteway_content::UNIT_BYTES;
 use byteway_firmware::{Ftl, Placement};
-use byteway_wire::content::UNIT_BYTES;
 use inner::Inner;
 use segments::Layout;
 use state::{HOST, Refusal, Source, State};

@@ -8,7 +8,7 @@ use super::state::State;
 use super::table::{Slice, Table};
 use super::varint::{self, Reader};
 use super::version::{Run, Version};
-use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_content::{Content, UNIT_BYTES};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

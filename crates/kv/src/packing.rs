@@ -6,7 +6,7 @@
 //! the table, so no two values overlap, in whatever order they arrive.
 
 use super::config::{Origin, Packing};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use std::collections::VecDeque;
 
 /// The planned position of a value.

@@ -18,8 +18,8 @@ use super::table::{Slice, Table};
 use super::units::bytes_of;
 use super::version::{Run, Version};
 use byteway_clock::{SpanId, Spans};
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::MediaError;
-use byteway_wire::content::{Content, UNIT_BYTES};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 

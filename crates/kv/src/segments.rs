@@ -3,7 +3,7 @@
 
 use super::config::{KvConfig, KvConfigError, Packing, UnitExtent};
 use super::record::{Entry, ValueExtent};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Bytes of a unit.

@@ -7,8 +7,8 @@ use super::key::{KEY_BYTES_MAX, Key};
 use super::record::Entry;
 use super::segments::{Layout, UNIT};
 use super::varint::Reader;
-use byteway_wire::content::{Content, UNIT_BYTES};
-use byteway_wire::unit::UnitBytes;
+use byteway_content::UnitBytes;
+use byteway_content::{Content, UNIT_BYTES};
 use std::rc::Rc;
 
 /// Bytes of a unit's header: checksum, bytes used, number of entries, the table's number.

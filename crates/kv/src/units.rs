@@ -9,9 +9,9 @@ use super::segments::{Layout, UNIT};
 use super::state::State;
 use super::table::{Entries, Table};
 use byteway_clock::{SpanId, Spans};
+use byteway_content::UnitBytes;
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::{Ftl, MediaError};
-use byteway_wire::content::{Content, UNIT_BYTES};
-use byteway_wire::unit::UnitBytes;
 use std::rc::Rc;
 
 /// The store's units on the drive.

@@ -12,9 +12,9 @@ use super::state::State;
 use super::table::{Builder, Slice};
 use super::version::Version;
 use byteway_clock::{SpanId, Spans};
+use byteway_content::Content;
 use byteway_firmware::MediaError;
 use byteway_firmware::WorkKind;
-use byteway_wire::content::Content;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -401,10 +401,10 @@ impl Inner {
 
     async fn write_manifest(&self, spans: &Spans, slot: u32, bytes: &[u8]) -> Result<(), KvError> {
         // A longer manifest would overwrite the other slot, which is the valid one until this one is durable.
-        assert!(bytes.len() <= self.layout.manifest_units as usize * byteway_wire::content::UNIT_BYTES);
+        assert!(bytes.len() <= self.layout.manifest_units as usize * byteway_content::UNIT_BYTES);
         let mut next = u64::from(slot * self.layout.manifest_units);
         let mut contents = self.take_contents();
-        for part in bytes.chunks(WRITE_UNITS * byteway_wire::content::UNIT_BYTES) {
+        for part in bytes.chunks(WRITE_UNITS * byteway_content::UNIT_BYTES) {
             contents.extend(manifest::units(part));
             let count = contents.len() as u64;
             self.units.write(spans, next, &mut contents).await?;

@@ -3,10 +3,10 @@
 use crate::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::random::Rng;
 use byteway_clock::{Executor, RunOutcome};
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::Ftl;
 use byteway_flash::{Fault, FaultKind, FaultPlan, Medium};
 use byteway_kv::{Key, Kv, KvError, Origin, StoreMode};
-use byteway_wire::content::{Content, UNIT_BYTES};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

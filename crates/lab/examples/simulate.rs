@@ -5,10 +5,10 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "an example shows what it finds")]
 
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Progress;
 use byteway_lab::run::{Session, run};
 use byteway_scenario::{Options, Scenario};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 use std::path::Path;
 
 const SCENARIO: &str = r#"

@@ -3,9 +3,9 @@
 
 use crate::error::AttachedError;
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
-use byteway_console::interrupt::Interrupt;
 use byteway_host::Port;
 use byteway_serve::attach::Attachment;
+use byteway_text::interrupt::Interrupt;
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;

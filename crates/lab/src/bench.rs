@@ -9,19 +9,19 @@ use crate::jobs::{self, Oracles, Play, Sink, WorkerOptions};
 use crate::nvme_tcp::{DiscoverySummary, TcpHost, TcpOptions};
 use crate::remote;
 use byteway_clock::{Clock, Delay};
-use byteway_console::error::{InputError, with_causes};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::{Bars, Progress};
-use byteway_console::table::{grouped, time};
-use byteway_console::units::{Bytes, Picos};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
 use byteway_host::oracle::BaseState;
 use byteway_host::{Completion, DriverError, Multipath, MultipathConfig, PathFigures, Port, Rules};
-use byteway_measure::results::Results;
-use byteway_measure::summary::{ClockKind, PathRow, Summary, TransferSummary};
-use byteway_measure::{Meter, RunPart, SeriesRecorder};
+use byteway_results::results::Results;
+use byteway_results::summary::{ClockKind, PathRow, Summary, TransferSummary};
+use byteway_results::{Meter, RunPart, SeriesRecorder};
 use byteway_scenario::profile::KeyError;
 use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Personality, Warmup};
+use byteway_text::error::{InputError, with_causes};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::{Bars, Progress};
+use byteway_text::table::{grouped, time};
+use byteway_text::units::{Bytes, Picos};
 use byteway_transfer::Method;
 use byteway_transfer::method::Of;
 use byteway_wire::IntoBytes;
@@ -86,7 +86,7 @@ pub struct Transfer {
     /// With `adaptive`: payloads below this size are transferred inline.
     pub threshold: Bytes,
     /// Return path of the results of a sink's reads.
-    pub result: byteway_host::Results,
+    pub result: byteway_transfer::result::ResultMethod,
 }
 
 impl Transfer {
@@ -109,9 +109,9 @@ impl Transfer {
             return Err(InputError::new(what, "add --sink, or choose another method"));
         }
         let result = match self.result {
-            byteway_host::Results::Pointer => Methods::new(),
-            byteway_host::Results::Inline => Methods::new().with_inline_result(true),
-            byteway_host::Results::Rounded => Methods::new().with_rounded_results(true),
+            byteway_transfer::result::ResultMethod::Pointer => Methods::new(),
+            byteway_transfer::result::ResultMethod::Inline => Methods::new().with_inline_result(true),
+            byteway_transfer::result::ResultMethod::Rounded => Methods::new().with_rounded_results(true),
         };
         for (methods, flag) in [(self.rules().methods(), "--method"), (result, "--result")] {
             if !methods.is_within(capabilities.offered()) {
@@ -305,7 +305,7 @@ impl Stage {
             sink: transfer
                 .sink
                 .then(|| Sink::new(transfer.result, bench.verify, bench.assume == Assume::Empty)),
-            results: byteway_host::Results::Pointer,
+            results: byteway_transfer::result::ResultMethod::Pointer,
             tables: Vec::new(),
             model: Rc::new(DriveModel::assumed()),
             processors: Host::new(&self.clock, 1).processors().to_vec(),

@@ -2,13 +2,13 @@
 
 use byteway_assembly::jbof::Jbof;
 use byteway_clock::{Delay, Time};
-use byteway_console::number::{ns, ratio};
+use byteway_content::UNIT_BYTES;
 use byteway_jbof::cost::{Activity, Power, Prices};
 use byteway_jbof::fabric::Node;
 use byteway_link::Direction;
-use byteway_measure::summary::{DriveParts, EnergySummary, JbofRow, JbofSummary};
+use byteway_results::summary::{DriveParts, EnergySummary, JbofRow, JbofSummary};
 use byteway_scenario::{JbofPlan, Platform};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_text::number::{ns, ratio};
 use byteway_world::PoweredDrive;
 use std::rc::Rc;
 

@@ -11,8 +11,7 @@ use byteway_assembly::{
 };
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Owner, Rate, RunOutcome, Station};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::units::{Bytes, Percent, Picos};
+use byteway_content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_device::{
     ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig,
     NamespaceConfig, ProgramsPolicy, SiteConfig, TransferConfig,
@@ -35,7 +34,8 @@ use byteway_scenario::profile::{
 use byteway_scenario::{
     Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Personality, Platform, Precondition, Scenario, Store,
 };
-use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::units::{Bytes, Percent, Picos};
 use byteway_wire::nvme::vendor::{Extension, Methods};
 use byteway_world::{DriveBay, PoweredDrive, World};
 use std::rc::Rc;

@@ -13,16 +13,16 @@ use crate::error::{NamespaceKind, RunError};
 use blocks::Blocks;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, SpanRecord, SpanTrail, Station, Time};
-use byteway_console::error::InputError;
+use byteway_content::BlockSize;
 use byteway_host::driver::{Driver, QueueConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{
     ClientErrorKind, Completion, Counts, IoError, LossFigures, LossWindow, QueuePair, SinkOracle,
 };
-use byteway_measure::timeline::{Ended, Queue, Timeline};
-use byteway_measure::{Completed, Meter, RunPart};
+use byteway_results::timeline::{Ended, Queue, Timeline};
+use byteway_results::{Completed, Meter, RunPart};
 use byteway_scenario::RUNTIME_MAX;
-use byteway_wire::content::BlockSize;
+use byteway_text::error::InputError;
 use byteway_wire::nvme::QueuePriority;
 use byteway_workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};
 use ios::{Ios, Performed};
@@ -676,7 +676,7 @@ impl Play {
         let oracles = (0..self.under_way.len()).filter_map(oracle);
         let skipped = oracles.map(|oracle| oracle.borrow().skipped_bytes()).sum::<u64>();
         (skipped > 0).then(|| {
-            let skipped = byteway_console::table::grouped(skipped);
+            let skipped = byteway_text::table::grouped(skipped);
             format!(
                 "{skipped} B that were read were compared by checksum only: reads and writes of them overlapped, or their \
                  earlier content is unknown"

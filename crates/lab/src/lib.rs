@@ -19,14 +19,14 @@
 //! | [`location`] | location of a drive that a command accesses |
 //! | [`media`] | inspection of a data directory |
 //!
-//! Data flows one way: a [`Scenario`](byteway_scenario::Scenario) -> [`run`] -> [`Results`](byteway_measure::results::Results); a benchmark
+//! Data flows one way: a [`Scenario`](byteway_scenario::Scenario) -> [`run`] -> [`Results`](byteway_results::results::Results); a benchmark
 //! joins at the jobs. For a served drive it is [`Device`](byteway_scenario::Device) -> `Service`, and the rest is in the crate `serve`.
 //!
 //! A scenario is run, and its reads are verified:
 //!
 //! ```
-//! use byteway_console::interrupt::Interrupt;
-//! use byteway_console::progress::Progress;
+//! use byteway_text::interrupt::Interrupt;
+//! use byteway_text::progress::Progress;
 //! use byteway_lab::run::{Session, run};
 //! use byteway_scenario::{Options, Scenario};
 //! use std::path::Path;

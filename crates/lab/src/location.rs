@@ -3,12 +3,12 @@
 use crate::build;
 use crate::error::{AttachedError, DataError};
 use byteway_clock::{Clock, Executor};
-use byteway_console::error::InputError;
-use byteway_console::units::Bytes;
 use byteway_device::Drive;
 use byteway_flash::file::{Directory, Files, Overlay};
 use byteway_host::{Method, Port};
 use byteway_scenario::{Device, Options, Store};
+use byteway_text::error::InputError;
+use byteway_text::units::Bytes;
 use byteway_world::PoweredDrive;
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};

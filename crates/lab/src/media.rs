@@ -15,11 +15,11 @@ use byteway_flash::file::{
 };
 use serde::Serialize;
 
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::{Bars, Progress};
-use byteway_console::table::grouped;
-use byteway_console::units::Bytes;
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::{Bars, Progress};
+use byteway_text::table::grouped;
+use byteway_text::units::Bytes;
 
 /// Why a data directory could not be inspected, or its map not compared. Damage found is not an error.
 #[derive(Debug, thiserror::Error)]

@@ -3,8 +3,6 @@
 use crate::error::AttachedError;
 use byteway_auth::{Algorithms, Endpoint, HostSecrets};
 use byteway_clock::{Clock, Delay};
-use byteway_console::error::InputError;
-use byteway_console::table::{Cell, Column, Printout, TextTable, Width};
 use byteway_host::discovery::{Discovered, DiscoveredEntry, discover};
 use byteway_host::fabric::{Adapter, Authenticator, Initiator, InitiatorConfig};
 use byteway_host::{Completion, Driver, DriverConfig, DriverError, Port};
@@ -12,6 +10,8 @@ use byteway_link::Memory;
 use byteway_serve::system::System;
 use byteway_serve::tcp_host::Sockets;
 use byteway_serve::tls::{ConfiguredPsk, Connector};
+use byteway_text::error::InputError;
+use byteway_text::table::{Cell, Column, Printout, TextTable, Width};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::discovery::SubsystemType;
 use byteway_wire::fabrics::tcp::Digests;

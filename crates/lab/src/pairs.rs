@@ -12,7 +12,7 @@ use byteway_wire::nvme::kv::Key;
 use crate::attach::attached;
 use crate::error::AttachedError;
 use crate::location::{Access, DriveLocation, DriveSource, Holds, in_directory, simulated};
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 /// A request.
 #[derive(Clone, Debug)]

@@ -3,18 +3,18 @@
 use crate::build;
 use crate::error::RunError;
 use byteway_clock::{Clock, Delay, Rate, Stage, Station};
-use byteway_console::units::Picos;
 use byteway_host::driver::{Completion, Driver, DriverConfig};
 use byteway_host::fabric::{Adapter, ConnectError, Initiator, InitiatorConfig};
 use byteway_host::{HostCosts, Method, Port, QueuePair, Rules};
 use byteway_link::{Memory, MessageKind, NetworkConfig, NetworkLedger, network};
-use byteway_measure::summary::{NetworkSummary, Utilisation, ns_per_io};
-use byteway_scenario::profile::{HostProfile, NetworkProfile, Transport};
-use byteway_scenario::{BlockScheduler, Scenario, TargetPath, TargetPlan};
-use byteway_target::{
+use byteway_nvmeof::{
     BlockConfig, BlockCosts, BlockLayer, Path, PathConfig, Scheduler, SimulatedTarget, Subsystem,
     SubsystemConfig, Target, TransportCosts,
 };
+use byteway_results::summary::{NetworkSummary, Utilisation, ns_per_io};
+use byteway_scenario::profile::{HostProfile, NetworkProfile, Transport};
+use byteway_scenario::{BlockScheduler, Scenario, TargetPath, TargetPlan};
+use byteway_text::units::Picos;
 use byteway_transfer::host::PointerKind;
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::status::AUTHENTICATION_REQUIRED;

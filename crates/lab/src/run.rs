@@ -8,28 +8,28 @@ use crate::jobs::{self, Oracles, Play, Sink, Worker, WorkerOptions};
 use crate::remote::{self, Remote, RemoteSnapshot};
 use byteway_assembly::jbof::{Jbof, JbofError};
 use byteway_clock::{Clock, Delay, Executor, Notify, RunOutcome, Station, Time};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::number::ratio;
-use byteway_console::progress::Progress;
+use byteway_content::UNIT_BYTES;
 use byteway_firmware::{Footprint, FtlCounters};
 use byteway_flash::Flash;
 use byteway_host::Port;
 use byteway_host::driver::{Driver, DriverConfig};
 use byteway_host::oracle::BaseState;
 use byteway_link::Ledger;
-use byteway_measure::host::{HostCost, HostMemory, HostUsage};
-use byteway_measure::output::{OutputError, Unfinished};
-use byteway_measure::results::{DriveResults, Results, Wear, steadiness};
-use byteway_measure::summary::{
+use byteway_results::host::{HostCost, HostMemory, HostUsage};
+use byteway_results::output::{OutputError, Unfinished};
+use byteway_results::results::{DriveResults, Results, Wear, steadiness};
+use byteway_results::summary::{
     ArraySummary, BulkRow, FlashSummary, HostSummary, KvSummary, Summary, TransferSummary, Utilisation,
     link_rows,
 };
-use byteway_measure::timeline::{Timeline, TrackDrive, TrackLayout};
-use byteway_measure::{
+use byteway_results::timeline::{Timeline, TrackDrive, TrackLayout};
+use byteway_results::{
     IoRecorder, MeasuredDrive, Meter, Parts, RunPart, SeriesRecorder, Snapshot, store, upkeep, wear,
 };
 use byteway_scenario::{Attached, DrivePlan, Precondition, Scenario};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::number::ratio;
+use byteway_text::progress::Progress;
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
 use byteway_workload::JobPlan;

@@ -9,23 +9,23 @@ use std::slice;
 use byteway_auth::Credentials;
 use byteway_clock::{Delay, Lateness};
 use byteway_device::DriveConfig;
+use byteway_nvmeof::{Directory, Hosts, PortStates, SubsystemConfig};
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
 use byteway_serve::tls::{KeyRing, Keys};
 use byteway_serve::watch::DriveWatch;
 use byteway_serve::{function, nvme_tcp};
-use byteway_target::{Directory, Hosts, PortStates, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::nvme::AnaState;
 use serde::Serialize;
 
 use crate::build;
-use byteway_console::error::{InputError, with_causes};
-use byteway_console::number::ns;
-use byteway_console::table::grouped;
-use byteway_console::table::{Column, Printout, Quantity, TextTable, Width};
-use byteway_console::units::{Bytes, excerpt};
-use byteway_measure::summary::{LINK_TITLE, LinkRow, link_rows, link_table};
+use byteway_results::summary::{LINK_TITLE, LinkRow, link_rows, link_table};
 use byteway_scenario::{Device, Doorbells, Options, Store, Timing};
+use byteway_text::error::{InputError, with_causes};
+use byteway_text::number::ns;
+use byteway_text::table::grouped;
+use byteway_text::table::{Column, Printout, Quantity, TextTable, Width};
+use byteway_text::units::{Bytes, excerpt};
 
 /// Name of a drive's socket in its folder, as expected by QEMU and SPDK's host.
 const SOCKET: &str = "cntrl";
@@ -743,7 +743,7 @@ impl LatenessReport {
         LatenessReport {
             waits: pace.waits,
             late: pace.late,
-            mean_ns: byteway_console::number::ratio(pace.lateness.0.into(), u128::from(pace.waits) * 1000),
+            mean_ns: byteway_text::number::ratio(pace.lateness.0.into(), u128::from(pace.waits) * 1000),
             worst_ns: ns(pace.worst.0),
             slipped_ns: ns(pace.slipped.0),
         }
@@ -826,7 +826,7 @@ pub fn served_sections(reports: &[&Report]) -> Vec<(String, TextTable)> {
         }
     }
     let title =
-        format!("Behind the model (late: by more than {})", byteway_console::units::Picos(Lateness::LATE.0));
+        format!("Behind the model (late: by more than {})", byteway_text::units::Picos(Lateness::LATE.0));
     sections.push((title, table));
     sections
 }

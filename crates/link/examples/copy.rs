@@ -2,9 +2,9 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a measurement of the real thing")]
 
+use byteway_content::{BlockSize, Content, Keep, Stamp};
 use byteway_link::Memory;
 use byteway_link::memory::{Access, Backing, PAGE_BYTES};
-use byteway_wire::content::{BlockSize, Content, Keep, Stamp};
 use std::fs::File;
 use std::hint::black_box;
 use std::time::Instant;

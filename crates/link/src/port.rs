@@ -15,7 +15,7 @@ use byteway_clock::{
     Clock, Delay, Detail, Mailbox, Notify, Passage, Pipe, Resource, Semaphore, SpanId, Spans, Time, Track,
     Usage,
 };
-use byteway_wire::content::{Content, Pattern, UNIT_BYTES};
+use byteway_content::{Content, Pattern, UNIT_BYTES};
 use byteway_wire::nvme::Segment;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;

@@ -86,7 +86,7 @@ mod tests {
     use crate::pcie::Generation;
     use crate::port::Link;
     use byteway_clock::{Executor, Time};
-    use byteway_wire::content::{Content, UNIT_BYTES};
+    use byteway_content::{Content, UNIT_BYTES};
 
     /// 2 GB/s, 256 bytes a packet: a write of 4 KiB takes 16 x (256 + 24) bytes, 2,240 ns.
     fn link() -> PcieConfig {

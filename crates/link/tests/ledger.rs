@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Delay, Executor};
+use byteway_content::Content;
 use byteway_link::{Direction, Entry, Ledger, Link, Memory, PcieConfig, Purpose};
 use byteway_testkit::board_link_config;
-use byteway_wire::content::Content;
 use byteway_wire::nvme::Segment;
 
 /// One write command of `payload` bytes by PRP as the boards do it: whole pages are fetched. Returns payload

@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Delay, Executor, Timing};
+use byteway_content::{Content, Keep};
 use byteway_link::memory::{Access, Backing, MapError, Mapped, PAGE_BYTES, Remote};
 use byteway_link::{DeviceEnd, Direction, Epoch, Fault, HostEnd, Link, Memory, Purpose};
 use byteway_testkit::link_config;
-use byteway_wire::content::{Content, Keep};
 use byteway_wire::nvme::Segment;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Delay, Executor};
+use byteway_content::UnitBytes;
+use byteway_content::{BlockSize, Content, Keep, Pattern, Stamp, UNIT_BYTES};
 use byteway_link::memory::{Access, Backing, Epoch, PAGE_BYTES};
 use byteway_link::{Fault, Generation, Link, Memory, PartConsumer, PcieConfig, Purpose};
-use byteway_wire::content::{BlockSize, Content, Keep, Pattern, Stamp, UNIT_BYTES};
 use byteway_wire::nvme::Segment;
-use byteway_wire::unit::UnitBytes;
 
 const PAGES: usize = 4;
 const ALL: usize = PAGES * UNIT_BYTES;

@@ -8,7 +8,7 @@
 //! ```
 //! use byteway_clock::{Executor, SpanId};
 //! use byteway_member::{Member, MemberError, MemberLost, MemberShape};
-//! use byteway_wire::content::Content;
+//! use byteway_content::Content;
 //! # use std::cell::RefCell;
 //!
 //! struct RamMember(RefCell<Vec<Content>>);
@@ -60,7 +60,7 @@
 //! What it does not do: it knows neither levels nor parity (`array`), nor commands (`host`).
 
 use byteway_clock::SpanId;
-use byteway_wire::content::Content;
+use byteway_content::Content;
 use std::fmt;
 use std::future::Future;
 use std::rc::Rc;

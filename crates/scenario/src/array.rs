@@ -6,7 +6,7 @@ use super::file::{Precondition, Store};
 use super::personality::Personality;
 use crate::profile::{Collection, Geometry, KeyError, collection, fault, within};
 use crate::source::Index;
-use byteway_console::units::Frequency;
+use byteway_text::units::Frequency;
 
 /// Drives of an array, at most.
 const DRIVES_MAX: usize = 64;

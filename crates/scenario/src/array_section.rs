@@ -2,7 +2,7 @@
 
 use crate::profile::Collection;
 use crate::profile::collection;
-use byteway_console::units::{Bytes, Frequency, Percent, Picos};
+use byteway_text::units::{Bytes, Frequency, Percent, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -13,8 +13,8 @@ use super::hosted;
 use super::plan::Options;
 use crate::profile::{KeyError, fault};
 use crate::source::{Index, Sources, Texts, Tree};
-use byteway_console::error::InputError;
-use byteway_console::units::{Picos, excerpt};
+use byteway_text::error::InputError;
+use byteway_text::units::{Picos, excerpt};
 
 /// The contents of a device file.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -15,8 +15,8 @@ use super::table;
 use super::transfer::no_sink;
 use crate::profile::{CAPACITY_BYTES, DRIVES, Geometry, KeyError, Profile, Programs, fault, load, within};
 use crate::source::{Index, Sources, Tree};
-use byteway_console::error::{InputError, nearest};
-use byteway_console::units::{Age, Bytes, Percent, excerpt};
+use byteway_text::error::{InputError, nearest};
+use byteway_text::units::{Age, Bytes, Percent, excerpt};
 use byteway_workload::query::TableRows;
 
 /// A century; a larger value is a mistaken unit.

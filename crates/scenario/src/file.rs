@@ -17,7 +17,7 @@ use super::personality::Personality;
 use super::query_section::{QuerySection, TableSection};
 use super::target_section::{NetworkSection, TargetSection};
 use super::transfer::TransferSection;
-use byteway_console::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitError};
+use byteway_text::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitError};
 use byteway_trace::format::device_pair;
 use byteway_trace::{Action, Columns, Format, Unit};
 use byteway_workload::{

@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::source::{Origin, Translation};
-use byteway_console::error::{InputError, SourceLocation, suggest};
-use byteway_console::file::read_small_file;
-use byteway_console::units::{Bytes, Percent, Picos, Portion, Rate, excerpt};
+use byteway_text::error::{InputError, SourceLocation, suggest};
+use byteway_text::file::read_small_file;
+use byteway_text::units::{Bytes, Percent, Picos, Portion, Rate, excerpt};
 pub(crate) use keys::FOREIGN_ENGINES;
 use keys::{FLAGS, IGNORED, NOTED, NULL_ENGINES, REFUSED, SYNCHRONOUS, TAKEN};
 

@@ -2,8 +2,8 @@
 
 use crate::source::{Sources, Tree};
 use crate::{Options, Scenario};
-use byteway_console::error::InputError;
-use byteway_console::file::read_small_file;
+use byteway_text::error::InputError;
+use byteway_text::file::read_small_file;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 

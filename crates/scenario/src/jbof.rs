@@ -4,8 +4,8 @@ use super::drive::DrivePlan;
 use super::jbof_section::{JbofSection, Platform};
 use super::personality::Personality;
 use crate::profile::{HostProfile, KeyError, fault, within};
-use byteway_console::units::{Bytes, Frequency, Percent, Picos, Rate};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
+use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 
 /// A box that can be built.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! The section `[jbof]` of a scenario file.
 
-use byteway_console::units::{Bytes, Frequency, Percent, Picos, Rate};
+use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

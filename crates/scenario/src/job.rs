@@ -11,8 +11,8 @@ use super::plan::{COUNT_MAX, HostPlan, RUNTIME_MAX, check_name};
 use crate::profile::{KeyError, fault, within};
 use crate::source::Index;
 use byteway_clock::random::Rng;
-use byteway_console::error::InputError;
-use byteway_console::units::{Bytes, Picos, Portion};
+use byteway_text::error::InputError;
+use byteway_text::units::{Bytes, Picos, Portion};
 use byteway_trace::{self, ReadOptions};
 use byteway_workload::{
     Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, JobSettings, Kind, Layout, Lengths, Rw,

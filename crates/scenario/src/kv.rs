@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use byteway_clock::random::Rng;
-use byteway_host::BulkLimits;
+use byteway_wire::nvme::vendor::kv::BulkLimits;
 use byteway_wire::nvme::vendor::kv::pair_bytes;
 
 use super::drive::DrivePlan;
@@ -13,7 +13,7 @@ use super::plan::{COUNT_MAX, HostPlan, RUNTIME_MAX, check_name};
 use super::wrong::SectionError;
 use crate::profile::{KeyError, fault, within};
 use crate::source::Index;
-use byteway_console::units::{Bytes, Picos};
+use byteway_text::units::{Bytes, Picos};
 use byteway_workload::kv::{
     Engine, Histogram, Inserted, KvChoice, KvDraws, KvGenerator, KvPlan, KvScans, KvSource, KvTrace, Lengths,
     Popularity, Preset, ValueSizes, Verb, Ycsb,

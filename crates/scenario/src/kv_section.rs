@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::drive_names::DriveNames;
-use byteway_console::units::{Bytes, Picos};
+use byteway_text::units::{Bytes, Picos};
 use byteway_workload::Distribution;
 use byteway_workload::kv::{Preset, ValueSizes, Verb};
 

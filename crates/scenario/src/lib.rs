@@ -42,7 +42,7 @@
 //! let error = parse("rw = \"randread\"\niodeph = 4\n").unwrap_err();
 //! assert!(error.to_string().starts_with("reads.toml:5:1"), "{error}");
 //! assert!(error.to_string().contains("`iodepth`"), "{error}");
-//! # Ok::<(), byteway_console::error::InputError>(())
+//! # Ok::<(), byteway_text::error::InputError>(())
 //! ```
 //!
 //! What it does not do: it builds nothing, runs nothing and draws nothing.
@@ -85,9 +85,9 @@ use toml::Spanned;
 
 use crate::profile::{HOSTS, HostProfile, KeyError, NetworkProfile, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree};
-use byteway_console::error::InputError;
-use byteway_console::file::read_small_file;
-use byteway_console::units::Picos;
+use byteway_text::error::InputError;
+use byteway_text::file::read_small_file;
+use byteway_text::units::Picos;
 use byteway_workload::kv::Engine;
 use byteway_workload::{Beyond, JobPlan, Source};
 use drive::{overrides, placed, profile_stem};

@@ -1,6 +1,6 @@
 //! Common parts of plans: the host, options of the command line, and limits.
 
-use byteway_console::units::{Bytes, Picos, excerpt};
+use byteway_text::units::{Bytes, Picos, excerpt};
 use byteway_workload::Verify;
 
 use super::file::{Arbitration, Weights};

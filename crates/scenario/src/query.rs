@@ -1,8 +1,8 @@
 //! Plans of `[[query]]` sections.
 
-use byteway_console::units::{Frequency, Picos, excerpt};
 use byteway_query::rest::{PushPolicy, TableFacts, WholeQuery};
 use byteway_query::{Execution, Form, QueryError, Statement, Task};
+use byteway_text::units::{Frequency, Picos, excerpt};
 use byteway_workload::query::{QueryPlace, QueryPlan, QueryTask, TableRows};
 use byteway_workload::{JobPlan, JobSettings, Source};
 

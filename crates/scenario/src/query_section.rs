@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::drive_names::DriveNames;
-use byteway_console::units::{Frequency, Picos};
+use byteway_text::units::{Frequency, Picos};
 use byteway_workload::query::{Generator, QueryPlace};
 
 /// `[[drive.table]]`: a table that a drive with `personality = "tables"` holds before the jobs begin.

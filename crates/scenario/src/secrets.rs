@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::source::too_deep;
 use byteway_auth::{Algorithms, Credentials, HostSecrets, Secret, TlsPolicy};
-use byteway_console::error::{InputError, SourceLocation};
+use byteway_text::error::{InputError, SourceLocation};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::auth::{DhGroup, HashFunction};
 use toml::Spanned;

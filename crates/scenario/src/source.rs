@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use byteway_console::error::{InputError, SourceLocation, nearest, suggest};
-use byteway_console::file::read_small_file;
-use byteway_console::units::excerpt;
+use byteway_text::error::{InputError, SourceLocation, nearest, suggest};
+use byteway_text::file::read_small_file;
+use byteway_text::units::excerpt;
 
 /// A TOML table with locations.
 pub type Tree<'t> = DeTable<'t>;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use byteway_console::units::excerpt;
 use byteway_query::schema::NAME_BYTES_MAX;
+use byteway_text::units::excerpt;
 use byteway_workload::query::{Amount, Generator, ROWS_MAX, RowSource, TableRows};
 
 use super::query_section::TableSection;
@@ -104,7 +104,7 @@ pub(super) fn notes(tables: &[TableRows]) -> Vec<String> {
             format!("table {}: the rows of {name}", table.name)
         }
         RowSource::Drawn(generator, Amount::Rows(rows)) => {
-            let rows = byteway_console::table::grouped(*rows);
+            let rows = byteway_text::table::grouped(*rows);
             format!("table {}: {rows} rows of the generator {}", table.name, generator.name())
         }
         RowSource::Drawn(generator, Amount::Scale(scale)) => {

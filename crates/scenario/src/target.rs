@@ -8,7 +8,7 @@ use super::target_section::{BlockScheduler, TargetPath};
 use super::transfer::TransferPlan;
 use crate::profile::{self, Completion, HOSTS, HostProfile, KeyError, NETWORKS, NetworkProfile, fault};
 use crate::source::{Index, Sources, Tree};
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 use byteway_transfer::Method;
 use byteway_workload::JobPlan;
 

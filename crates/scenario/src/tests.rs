@@ -12,7 +12,7 @@ mod target;
 mod transfer;
 
 use super::*;
-use byteway_console::units::Bytes;
+use byteway_text::units::Bytes;
 use byteway_workload::{Issue, Verify};
 
 const DRIVE: &str = "[drive]\nprofile = \"samsung-970-pro\"\n";

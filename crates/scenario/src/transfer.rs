@@ -8,11 +8,11 @@ use super::drive::DrivePlan;
 use crate::profile::{KeyError, Profile, drives_with, fault, within};
 use crate::source::Index;
 use crate::word::{FineMethod, FromWord};
-use byteway_console::error::InputError;
-use byteway_console::units::Bytes;
-use byteway_host::Results;
+use byteway_text::error::InputError;
+use byteway_text::units::Bytes;
 use byteway_transfer::host::PointerKind;
 use byteway_transfer::method::Of;
+use byteway_transfer::result::ResultMethod;
 use byteway_transfer::{Method, Ordering, Rules};
 use byteway_wire::nvme::vendor::Extension;
 
@@ -96,12 +96,12 @@ pub enum ResultTransfer {
     Rounded,
 }
 
-impl From<ResultTransfer> for Results {
-    fn from(way: ResultTransfer) -> Results {
+impl From<ResultTransfer> for ResultMethod {
+    fn from(way: ResultTransfer) -> ResultMethod {
         match way {
-            ResultTransfer::Pointer => Results::Pointer,
-            ResultTransfer::Inline => Results::Inline,
-            ResultTransfer::Rounded => Results::Rounded,
+            ResultTransfer::Pointer => ResultMethod::Pointer,
+            ResultTransfer::Inline => ResultMethod::Inline,
+            ResultTransfer::Rounded => ResultMethod::Rounded,
         }
     }
 }
@@ -113,7 +113,7 @@ pub struct TransferPlan {
     /// below the product are below it.
     pub rules: Rules,
     /// Transfer of results.
-    pub results: Results,
+    pub results: ResultMethod,
 }
 
 impl TransferSection {

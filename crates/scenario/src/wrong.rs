@@ -1,6 +1,6 @@
 //! Errors of a section that names a file.
 
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 use crate::profile::KeyError;
 

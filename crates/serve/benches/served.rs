@@ -11,13 +11,13 @@
 #![allow(clippy::unwrap_used, reason = "what it can't do ends it")]
 
 use byteway_clock::{Clock, Delay, Executor};
+use byteway_content::BlockSize;
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig};
 use byteway_flash::{Geometry, Timing};
 use byteway_link::memory::{Access, Backing, Mapped};
 use byteway_link::{IoLedger, Memory};
 use byteway_serve::function::{Doorbells, Function, REGION_BAR0};
 use byteway_testkit::{SmallWorld, drive_config};
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::command::{CreateCq, CreateSq};
 use byteway_wire::nvme::register::{ACQ, AQA, ASQ, Aqa, CC, CSTS, Cc, Doorbell};
 use byteway_wire::nvme::{Cqe, NvmOpcode, QueuePriority, ReadWrite, Sqe};

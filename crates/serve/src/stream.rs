@@ -2,7 +2,7 @@
 
 use crate::tls::{Acceptor, Session, TlsError, is_tls};
 use byteway_clock::Clock;
-use byteway_target::Peer;
+use byteway_nvmeof::Peer;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};

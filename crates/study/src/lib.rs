@@ -12,7 +12,7 @@
 //! A drive with eight outstanding reads does more of them per second than with one:
 //!
 //! ```
-//! use byteway_console::interrupt::Interrupt;
+//! use byteway_text::interrupt::Interrupt;
 //! use byteway_scenario::Options;
 //! use byteway_study::compare::{Figures, Metric, Plan, Request, probe};
 //!

@@ -8,12 +8,12 @@
 use std::fmt::Write as _;
 
 use crate::compare::{probe, with_payload};
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::table::time;
-use byteway_console::units::Bytes;
 use byteway_scenario::Scenario;
 use byteway_scenario::profile::Completion;
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::table::time;
+use byteway_text::units::Bytes;
 use byteway_transfer::Method;
 
 /// Why the thresholds cannot be measured.

@@ -3,15 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use byteway_clock::random::Rng;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::{Hidden, Progress};
-use byteway_console::units::{Bytes, Picos};
 use byteway_lab::run::{Session, run};
 use byteway_scenario::profile::Profile;
 use byteway_scenario::{Options, Scenario};
 use byteway_study::fit::{
     Constant, Fit, HoldOut, JobSet, Measurements, Request, Setup, Verdict, fit, read_csv, read_fio, report,
 };
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::{Hidden, Progress};
+use byteway_text::units::{Bytes, Picos};
 use std::path::Path;
 
 const HOST: &str = "linux-interrupt";
@@ -142,7 +142,7 @@ fn hidden(base: &str, seed: u64) -> HiddenProfile {
 
 /// Holds a fit against the truth: latency constants within 5 %, points that were held out within 10 %.
 fn assert_recovered(found: &Fit, truth: &[(&str, f64)], seed: u64) {
-    let shown = found.printed(byteway_console::table::Width::Wide);
+    let shown = found.printed(byteway_text::table::Width::Wide);
     for (key, truth) in truth {
         let outcome = found.constant(key).unwrap();
         assert!(
@@ -210,7 +210,7 @@ fn hidden_profiles_are_recovered() {
         let hidden = hidden("samsung-970-pro", seed);
         let measured = measured(&jobs(None), "samsung-970-pro", seed + 100, &hidden.overrides);
         let found = fitted(measured, setup("samsung-970-pro", &[]));
-        println!("seed {seed}\n{}", found.printed(byteway_console::table::Width::Wide));
+        println!("seed {seed}\n{}", found.printed(byteway_text::table::Width::Wide));
         assert_recovered(&found, &hidden.truth, seed);
     }
 }
@@ -237,7 +237,7 @@ fn the_structure_of_a_hidden_drive_is_found() {
         ..request(measured, setup("samsung-970-pro", &[]), &interrupt)
     };
     let found = fit(request).unwrap_or_else(|error| panic!("{error}"));
-    let shown = found.printed(byteway_console::table::Width::Wide);
+    let shown = found.printed(byteway_text::table::Width::Wide);
     for (key, value) in [("link.generation", 2), ("flash.ways", ways * 2)] {
         let derived = found.derived.iter().find(|derived| derived.key == key).unwrap();
         assert!(derived.value == value && derived.identified, "{key}\n{shown}");
@@ -290,7 +290,7 @@ fn steady_writes_tell_the_over_provisioning() {
         ..request(measurements, setup("samsung-970-pro", &SMALL), &interrupt)
     };
     let found = fit(request).unwrap_or_else(|error| panic!("{error}"));
-    let shown = found.printed(byteway_console::table::Width::Wide);
+    let shown = found.printed(byteway_text::table::Width::Wide);
     for (key, truth) in [("firmware.op", 12.0), ("flash.program", 210_000.0)] {
         let outcome = found.constant(key).unwrap();
         assert!(matches!(outcome.verdict, Verdict::Fitted { .. }), "{key}\n{shown}");
@@ -333,7 +333,7 @@ fn constants_of_mqsim_are_recovered_from_its_own_figures() {
     let measurements = mqsim();
     assert_eq!(measurements.points.len(), 5, "rows 1 to 5 of docs/mqsim.md");
     let found = fitted(measurements, mqsim_setup());
-    let shown = found.printed(byteway_console::table::Width::Wide);
+    let shown = found.printed(byteway_text::table::Width::Wide);
     assert_recovered(&found, &[("flash.read[0]", 75_000.0)], 0);
     let rate = found.constant("flash.channel_rate").unwrap();
     assert!((rate.value / 333e6 - 1.0).abs() < 0.1, "{shown}");
@@ -380,7 +380,7 @@ fn an_interrupt_keeps_the_best_so_far_and_says_so() {
         match fit(Request { threads: 1, ..request(mqsim(), mqsim_setup(), &interrupt) }) {
             Ok(found) if found.partial => {
                 partial += 1;
-                assert!(found.printed(byteway_console::table::Width::Narrow).contains("PARTIAL"));
+                assert!(found.printed(byteway_text::table::Width::Narrow).contains("PARTIAL"));
                 assert!(found.to_profile(None).contains("PARTIAL"), "{}", found.to_profile(None));
                 assert!(found.to_json().contains("\"partial\": true"));
             }

@@ -10,8 +10,8 @@ use super::plan::{Extent, Op};
 use super::seat::Pending;
 use super::space::{Holds, Space};
 use byteway_clock::Delay;
+use byteway_content::BlockSize;
 use byteway_host::{AnyIoError, BaseState, Client, Data, Driver, DriverError, IoBuffer, Lost};
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::kv::identify::IdentifyNamespaceKv;
 use byteway_wire::nvme::{
     Cns, ControllerList, FormatNvm, Identify, IdentifyController, IdentifyNamespace, NamespaceAttachment,

@@ -10,6 +10,7 @@ use byteway_assembly::{
     ArrayDriveConfig, ArrayLocation, EndpointConfig, Hosted, HostedConfig, PartialConfig, power_on_partial,
 };
 use byteway_clock::{Clock, Delay, Executor, Rate, Station};
+use byteway_content::{BlockSize, Keep};
 use byteway_device::{
     ConfigError, ControllerConfig, CsdCanary, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy,
     MediaConfig, NamespaceConfig, ProgramsCanary, ProgramsPolicy, SiteConfig, TransferConfig,
@@ -23,7 +24,6 @@ use byteway_host::{BaseState, Completion, HostCosts};
 use byteway_kv::KvCanary;
 use byteway_kv::{KvConfig, UnitExtent};
 use byteway_link::{Generation, Memory, PcieConfig, SwitchConfig};
-use byteway_wire::content::{BlockSize, Keep};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::rc::Rc;
 

@@ -7,9 +7,9 @@ use super::plan::{Fault, FlashVerb, PartialSpec, Plan};
 use super::programs_oracle::ProgramsOracle;
 use super::space::{Holds, Space};
 use super::tally::Tally;
+use byteway_content::BlockSize;
 use byteway_device::DriveConfig;
 use byteway_host::{BaseState, KvOracle, Oracle};
-use byteway_wire::content::BlockSize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
 //! Configuration, errors and usage figures of a store.
 
+use byteway_content::UNIT_BYTES;
 use byteway_firmware::MediaError;
-use byteway_wire::content::UNIT_BYTES;
 
 /// A run of consecutive 4 KiB units of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

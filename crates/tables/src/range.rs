@@ -2,9 +2,9 @@
 
 use crate::config::UnitExtent;
 use byteway_clock::{SpanId, Spans};
+use byteway_content::UnitBytes;
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::{Ftl, MediaError};
-use byteway_wire::content::{Content, UNIT_BYTES};
-use byteway_wire::unit::UnitBytes;
 
 /// Upper limit of the units that one call reads or writes.
 const PIECE_UNITS: u64 = 256;

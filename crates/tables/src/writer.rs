@@ -4,8 +4,8 @@ use crate::catalog::{Catalog, Group, HEADER_BYTES, NewGroup, Table, TableId};
 use crate::config::{TablesCanary, TablesError, UnitExtent, units_of};
 use crate::store::Inner;
 use byteway_clock::{SpanId, Spans};
+use byteway_content::UNIT_BYTES;
 use byteway_firmware::MediaError;
-use byteway_wire::content::UNIT_BYTES;
 use std::cell::Cell;
 use std::rc::Rc;
 

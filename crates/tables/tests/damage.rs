@@ -2,10 +2,10 @@
 
 use crate::fixture::{Case, NO_SPAN, group, holds, spans};
 use byteway_clock::{Executor, RunOutcome};
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::{Ftl, MediaError};
 use byteway_flash::{Fault, FaultKind, FaultPlan, Medium};
 use byteway_tables::{Tables, TablesError};
-use byteway_wire::content::{Content, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

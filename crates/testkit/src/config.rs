@@ -2,11 +2,11 @@
 //! Gen3 x4. A test overrides single fields: `DriveConfig { serial: .., ..drive_config() }`.
 
 use byteway_clock::{Delay, Rate};
+use byteway_content::{BlockSize, Keep};
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
 use byteway_firmware::{Base, Cycles, FtlConfig, WorkKind};
 use byteway_flash::{Geometry, Timing};
 use byteway_link::{Generation, NetworkConfig, PcieConfig};
-use byteway_wire::content::{BlockSize, Keep};
 
 /// Size of namespace 1 in units of 4 KiB; its logical blocks have 512 bytes.
 pub const NS_512_UNITS: u64 = 4096;

@@ -5,7 +5,7 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "an example shows what it finds")]
 
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 use byteway_trace::{Kind, ReadOptions, Reader};
 use std::path::PathBuf;
 

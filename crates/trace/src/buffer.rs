@@ -3,7 +3,7 @@
 
 use std::io::{self, Read};
 
-use byteway_console::interrupt::{Interrupt, Interrupted};
+use byteway_text::interrupt::{Interrupt, Interrupted};
 
 /// Longest line. Longer lines are cut one byte beyond; a record of any format needs a tenth of it.
 pub const LINE_BYTES_MAX: usize = 4096;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::{Reader, Writer};
 use crate::writer::WriteError;
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 /// Changes made during the conversion.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@
 use super::buffer::LINE_BYTES_MAX;
 use super::format::Format;
 use super::format::field::shown;
-use byteway_console::error::{InputError, SourceLocation};
+use byteway_text::error::{InputError, SourceLocation};
 
 /// Bytes of a file used for detection.
 pub(super) const DETECT_BYTES: usize = 64 << 10;

@@ -14,8 +14,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
 use super::archive::open_regular;
-use byteway_console::error::InputError;
-use byteway_console::interrupt::{Interrupt, Interrupted};
+use byteway_text::error::InputError;
+use byteway_text::interrupt::{Interrupt, Interrupted};
 
 /// Interval at which a reader that waits for the standard input checks for an interrupt.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

@@ -12,7 +12,6 @@
 //! | [`writer`] | from records to a file, with counts of what was lost: [`Writer`] |
 //! | [`mod@convert`] | conversion between formats |
 //! | [`mod@inspect`] | statistics of a trace |
-//! | [`reuse`], [`shards`] | reuse distances and miss-ratio curves, exact and sampled |
 //!
 //! A line that is not a record is an error that names the file, the line and the expected shape; or it is
 //! skipped and counted. Times that decrease (several merged devices, corrected clocks) are raised to the
@@ -52,8 +51,6 @@ pub mod inspect;
 mod options;
 pub mod reader;
 mod record;
-pub mod reuse;
-pub mod shards;
 mod tally;
 #[cfg(test)]
 mod tests;

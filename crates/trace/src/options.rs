@@ -1,7 +1,7 @@
 //! Options for reading a trace.
 
 use super::format::{Action, Columns, Format, Unit};
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 /// Options for reading a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use super::input::{Input, is_stdin, open, open_once};
 use super::options::ReadOptions;
 use super::record::Record;
 use super::tally::Tally;
-use byteway_console::error::{InputError, SourceLocation};
-use byteway_console::interrupt::Interrupt;
+use byteway_text::error::{InputError, SourceLocation};
+use byteway_text::interrupt::Interrupt;
 
 /// Reads a trace record by record.
 pub struct Reader {

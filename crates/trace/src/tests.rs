@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use super::format::Format;
 use super::*;
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 fn reader(text: impl Into<Vec<u8>>, skip_bad_lines: bool) -> Result<Reader, InputError> {
     let options = ReadOptions { skip_bad_lines, ..ReadOptions::default() };

@@ -7,8 +7,8 @@ use super::archive::{Packer, Packing};
 use super::format::{Pen, Spec};
 use super::{Format, Record};
 use crate::Kind;
-use byteway_console::error::InputError;
-use byteway_console::units::{Bytes, Picos};
+use byteway_text::error::InputError;
+use byteway_text::units::{Bytes, Picos};
 
 /// Why a record was not written.
 #[derive(Debug, thiserror::Error)]

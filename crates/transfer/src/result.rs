@@ -2,8 +2,31 @@
 //! queue, across its end too, each with the phase tag of its slot.
 
 use byteway_wire::nvme::Cqe;
-use byteway_wire::nvme::vendor::ResultSlot;
+use byteway_wire::nvme::vendor::{Methods, ResultSlot};
 use std::fmt;
+
+/// How a result crosses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResultMethod {
+    /// The data pointer, with exact length.
+    #[default]
+    Pointer,
+    /// Behind the completion, as far as slots are available.
+    Inline,
+    /// The data pointer, in whole DMA units.
+    Rounded,
+}
+
+impl ResultMethod {
+    /// Adds to `methods` what a queue must be enabled for.
+    pub const fn enabled_in(self, methods: Methods) -> Methods {
+        match self {
+            ResultMethod::Pointer => methods,
+            ResultMethod::Inline => methods.with_inline_result(true),
+            ResultMethod::Rounded => methods.with_rounded_results(true),
+        }
+    }
+}
 
 /// The device's end: a result in slots behind a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,10 @@
 use crate::drives::{DriveState, Drives};
 use crate::state::warnings;
 use byteway_clock::Stage;
+use byteway_content::UNIT_BYTES;
 use byteway_link::ios::{BUCKETS, HOSTS_MAX, bucket_ns};
 use byteway_link::{Direction, IoFigures, IoRow, LatencyCounts, Purpose, Verb};
 use byteway_serve::watch::DriveFigures;
-use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::SmartLog;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;

@@ -18,9 +18,6 @@
 //! | `fabrics/` | NVMe over Fabrics: Fabrics commands, Discovery log page, DH-HMAC-CHAP messages |
 //! | `fabrics/tcp/` | NVMe/TCP: PDUs, digests, a decoder and an encoder |
 //! | `cxl.rs` | the DVSEC by which a device announces memory |
-//! | `content.rs` | contents of a block: patterns and bytes |
-//! | `unit.rs` | shared memory for the bytes of a unit |
-//! | `words.rs` | a large table of words, for maps and oracles |
 //!
 //! Only this crate contains shifts and masks of wire formats.
 //!
@@ -46,11 +43,8 @@
 #[cfg(target_endian = "big")]
 compile_error!("the structures hold native integers, and NVMe is little endian");
 
-pub mod content;
 pub mod cxl;
 pub mod fabrics;
 pub mod nvme;
-pub mod unit;
-pub mod words;
 
 pub use zerocopy::{FromBytes, IntoBytes};

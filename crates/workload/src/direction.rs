@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Unexpected, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use byteway_console::units::{Bytes, Rate, UnitError, excerpt, fio_bytes};
+use byteway_text::units::{Bytes, Rate, UnitError, excerpt, fio_bytes};
 use byteway_trace::Kind;
 
 /// A value for each kind of I/O.

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::direction::{percentages, split};
-use byteway_console::units::{Bytes, UnitError, excerpt, fio_bytes};
+use byteway_text::units::{Bytes, UnitError, excerpt, fio_bytes};
 
 /// Distribution of random addresses over the range, as fio's `random_distribution`.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,8 +12,8 @@ use super::rw::Rw;
 use super::settings::JobSettings;
 use super::source_kind::{SourceKind, WorkerIos};
 use super::synthetic::Synthetic;
-use byteway_console::error::InputError;
-use byteway_console::units::Bytes;
+use byteway_text::error::InputError;
+use byteway_text::units::Bytes;
 use byteway_trace::Kind;
 
 impl SourceKind for Synthetic {

@@ -1,7 +1,7 @@
 //! The generator: the I/Os of a job of any kind.
 
 use byteway_clock::random::Rng;
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 use super::io::Io;
 use super::job::JobPlan;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::direction::ByKind;
-use byteway_console::units::Picos;
+use byteway_text::units::Picos;
 
 /// Arrival process of an open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -8,7 +8,7 @@
 //! ```
 //! use byteway_clock::random::Rng;
 //! use byteway_workload::{Generator, JobPlan, JobSettings, Kind, Rw, Source, Synthetic};
-//! # use byteway_console::units::Picos;
+//! # use byteway_text::units::Picos;
 //! # use byteway_workload::{Issue, Priority, Verify};
 //! # fn settings() -> JobSettings {
 //! #     JobSettings {
@@ -44,7 +44,7 @@
 //! assert!(ios.iter().all(|io| io.kind == Kind::Read && io.blocks == 2));
 //! // After the end of the range it begins again.
 //! assert!(ios.iter().map(|io| io.lba).eq([1000, 1002, 1004, 1006, 1000]));
-//! # Ok::<(), byteway_console::error::InputError>(())
+//! # Ok::<(), byteway_text::error::InputError>(())
 //! ```
 //!
 //! The files, from the bottom up; each imports only those above it in this table:

@@ -10,8 +10,8 @@ use super::layout::{Layout, Slice};
 use super::recording::{Beyond, Scan, TracePlan, whole_blocks};
 use super::settings::JobSettings;
 use super::source_kind::{SourceKind, WorkerIos};
-use byteway_console::error::InputError;
-use byteway_console::units::Bytes;
+use byteway_text::error::InputError;
+use byteway_text::units::Bytes;
 use byteway_trace::convert::scaled;
 use byteway_trace::{Kind, Reader, Record};
 

@@ -3,7 +3,7 @@
 use super::issue::{Cap, Issue, Think};
 use super::priority::Priority;
 use super::verify::Verify;
-use byteway_console::units::Picos;
+use byteway_text::units::Picos;
 
 /// Settings of a job, resolved and validated: everything that a runner needs in addition to the source.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,8 +7,8 @@ use std::io::Write;
 use byteway_clock::random::Rng;
 
 use super::*;
-use byteway_console::error::InputError;
-use byteway_console::units::Picos;
+use byteway_text::error::InputError;
+use byteway_text::units::Picos;
 use byteway_trace::ReadOptions;
 
 fn settings() -> JobSettings {

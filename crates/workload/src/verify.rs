@@ -13,7 +13,7 @@ pub enum Verify {
     /// No verification.
     Off,
     /// By the pattern that a page is known to hold, and one read in
-    /// [64](byteway_host::oracle::SAMPLED_ONE_IN) byte by byte.
+    /// 64 byte by byte.
     #[default]
     On,
     /// Byte by byte.

@@ -23,8 +23,8 @@ mod stream;
 
 use crate::array::Array;
 use byteway_clock::{Clock, Notify, RangeLock, RangeLocks, RangeUse, SpanId, Stage, TaskId};
+use byteway_content::{Content, MARRED_BYTES, UNIT_BYTES};
 use byteway_firmware::{MediaError, WorkContext, WorkKind};
-use byteway_wire::content::{Content, MARRED_BYTES, UNIT_BYTES};
 use drain::Draining;
 use nvram::{Nvram, merged, parts_of};
 use std::cell::{Cell, RefCell};

@@ -1,6 +1,6 @@
 //! Non-volatile memory of a bridge: data that the members do not have yet, or not durably.
 
-use byteway_wire::content::{Content, Keep, MARRED_BYTES, UNIT_BYTES, marred_parts};
+use byteway_content::{Content, Keep, MARRED_BYTES, UNIT_BYTES, marred_parts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 

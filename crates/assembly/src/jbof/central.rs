@@ -15,10 +15,10 @@
 use super::platform::{CentralConfig, HostConfig};
 use crate::partial::Crossing;
 use byteway_clock::Clock;
+use byteway_content::UNIT_BYTES;
 use byteway_device::DriveConfig;
 use byteway_firmware::{Hardware, VectorCosts};
 use byteway_link::{HostEnd, Memory, PcieConfig};
-use byteway_wire::content::UNIT_BYTES;
 use byteway_world::DriveBay;
 use std::rc::Rc;
 

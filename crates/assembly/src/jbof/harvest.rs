@@ -20,12 +20,12 @@ use super::error::JbofError;
 use super::platform::{Copyback, VirtualConfig};
 use super::state::Member;
 use byteway_clock::{Clock, Station, TaskId};
+use byteway_content::BlockSize;
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_host::driver::QueueConfig;
 use byteway_host::{
     CopybackConfig, DriverError, Hypervisor, HypervisorCosts, HypervisorDriveConfig, QueuePair, VirtualDrive,
 };
-use byteway_wire::content::BlockSize;
 use std::cell::RefCell;
 use std::rc::Rc;
 

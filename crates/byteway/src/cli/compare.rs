@@ -9,12 +9,12 @@ use clap::ValueEnum;
 use super::flags::{Tables, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
-use byteway_console::error::suggest;
-use byteway_measure::output::print;
+use byteway_results::output::print;
 use byteway_scenario::Options;
 use byteway_study::compare::{
     CompareOptions, Comparison, Metric, Plan, PointOutcomes, Request, Store, probe, run_all,
 };
+use byteway_text::error::suggest;
 
 pub(super) const EXAMPLES: &str = "\
 Runs every combination of the values, the first --vary slowest, and compares it with the first point, or with

@@ -3,8 +3,8 @@
 
 use std::io::{BufRead, Write as _};
 
-use byteway_console::units::excerpt;
 use byteway_lab::serve::PathControl;
+use byteway_text::units::excerpt;
 
 /// Reads commands, one per line, and prints each result to the standard error.
 pub(super) fn listen(controls: Vec<PathControl>) -> std::io::Result<()> {

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use byteway_console::file::read_small_file;
-use byteway_measure::output::print;
+use byteway_results::output::print;
 use byteway_scenario::fio::{self, JobFile};
 use byteway_scenario::{Options, Scenario};
+use byteway_text::file::read_small_file;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -1,7 +1,7 @@
 //! Flags and value parsers shared by several commands.
 
-use byteway_console::table::{Width, wrapped};
-use byteway_console::units::{Bytes, UnitError};
+use byteway_text::table::{Width, wrapped};
+use byteway_text::units::{Bytes, UnitError};
 use byteway_transfer::Method;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};

@@ -11,16 +11,16 @@ use serde::Serialize;
 
 use super::flags::OutputFormat;
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::units::Picos;
-use byteway_measure::output::print;
+use byteway_results::output::print;
 use byteway_swarm::every::Every;
 use byteway_swarm::failure::Failure;
 use byteway_swarm::plan::Plan;
 use byteway_swarm::shrink::shrink;
 use byteway_swarm::swarm::{SHRINK_RUNS_MAX, Swarm, run_caught};
 use byteway_swarm::tally::Tally;
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::units::Picos;
 
 pub(super) const EXAMPLES: &str = "\
 Runs determined by a seed: a small drive, a workload, and faults (power cuts, also during recovery, resets, aborts),

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use byteway_console::error::InputError;
-use byteway_measure::output::{Unfinished, print};
+use byteway_results::output::{Unfinished, print};
+use byteway_text::error::InputError;
 use clap::builder::Resettable;
 use clap_complete::Shell;
 use std::io::Write;

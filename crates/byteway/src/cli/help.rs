@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use byteway_console::error::{InputError, nearest};
+use byteway_text::error::{InputError, nearest};
 
 use super::print;
 

@@ -14,17 +14,17 @@ use super::flags::{OutputFormat, Tables, method, size};
 use super::show::{Shown, show};
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
-use byteway_console::error::InputError;
-use byteway_console::progress::Progress;
-use byteway_console::units::Bytes;
 use byteway_lab::error::AttachedError;
 use byteway_lab::location::DriveLocation;
 use byteway_lab::pairs::bench::PairsBench;
 use byteway_lab::pairs::{Answer, Request, ask, key, shown};
 use byteway_lab::run::{Session, run};
-use byteway_measure::output::{Output, print};
+use byteway_results::output::{Output, print};
 use byteway_scenario::{Options, Scenario};
 use byteway_study::report::run_report;
+use byteway_text::error::InputError;
+use byteway_text::progress::Progress;
+use byteway_text::units::Bytes;
 use byteway_transfer::Method;
 use byteway_workload::kv::{Preset, ValueSizes};
 
@@ -378,7 +378,7 @@ impl Bench {
             let plain =
                 size(text).ok().and_then(|Bytes(bytes)| u32::try_from(bytes).ok()).map(ValueSizes::Fixed);
             let sizes = plain.map_or_else(|| text.parse(), Ok);
-            sizes.map_err(|error: byteway_console::units::UnitError| {
+            sizes.map_err(|error: byteway_text::units::UnitError| {
                 InputError::new(format!("`{flag}`: {}", error.what), error.cure)
             })
         };

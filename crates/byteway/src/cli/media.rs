@@ -9,7 +9,7 @@ use super::flags::{OutputFormat, Tables};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::Terminal;
 use byteway_lab::media::{Info, Verdict};
-use byteway_measure::output::print;
+use byteway_results::output::print;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -7,12 +7,12 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::flags::{OutputFormat, Tables};
-use byteway_console::error::{InputError, suggest};
-use byteway_console::table::{Column, Printout, TextTable, Width, wrapped};
-use byteway_console::units::{Picos, excerpt};
-use byteway_measure::output::print;
+use byteway_results::output::print;
 use byteway_scenario::profile::{Completion, HostProfile, NetworkProfile, Profile, Transport};
 use byteway_scenario::profile::{all_texts, drive_entries, host_entries, network_entries, text_of};
+use byteway_text::error::{InputError, suggest};
+use byteway_text::table::{Column, Printout, TextTable, Width, wrapped};
+use byteway_text::units::{Picos, excerpt};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::flags::{OutputFormat, Tables, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
-use byteway_measure::output::{Output, print};
+use byteway_results::output::{Output, print};
 use byteway_study::reproduce::{
     PAPERS, PAYLOADS_FULL, ReproducePlan, Reproduction, RunLength, paper, report,
 };

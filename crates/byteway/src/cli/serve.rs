@@ -14,12 +14,12 @@ use super::control;
 use super::flags::{OutputFormat, Tables, address, http_address};
 use crate::interrupt::{end_within, on_hangup, on_signal};
 use byteway_auth::Credentials;
-use byteway_console::error::{InputError, with_causes};
-use byteway_console::file::read_secret_file;
 use byteway_lab::serve::{HostControl, ServeAddress, Service, WatchPlace, served_json, served_tables};
-use byteway_measure::output::print;
+use byteway_results::output::print;
 use byteway_scenario::Options;
 use byteway_scenario::secrets::load_secrets;
+use byteway_text::error::{InputError, with_causes};
+use byteway_text::file::read_secret_file;
 use byteway_watch::{Watcher, Watching};
 
 pub(super) const EXAMPLES: &str = "\
@@ -283,7 +283,7 @@ fn log_to_stderr() -> Result<(), InputError> {
     let text = std::env::var(LOG).unwrap_or_default();
     let text = if text.trim().is_empty() { "info" } else { text.trim() };
     let filter = EnvFilter::builder().parse(text).map_err(|error| {
-        let what = format!("`{LOG}` = {}: {error}", byteway_console::units::excerpt(text));
+        let what = format!("`{LOG}` = {}: {error}", byteway_text::units::excerpt(text));
         InputError::new(what, "write error, warn, info, debug or trace")
     })?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

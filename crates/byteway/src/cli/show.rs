@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use byteway_measure::output::{Output, Unfinished, print};
-use byteway_measure::results::Results;
-use byteway_measure::summary::Summary;
+use byteway_results::output::{Output, Unfinished, print};
+use byteway_results::results::Results;
+use byteway_results::summary::Summary;
 use byteway_scenario::Scenario;
 use byteway_study::report::Page;
 

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::flags::{Tables, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
-use byteway_measure::output::{Output, print};
+use byteway_results::output::{Output, print};
 use byteway_scenario::Options;
 use byteway_study::sweep::{LocalOptions, PointCache, Sweep, load_space, run_local};
 

@@ -1,7 +1,7 @@
 //! Choice of a query's executor by estimate, compared with the actual times of both.
 
 use crate::common::run;
-use byteway_measure::summary::Summary;
+use byteway_results::summary::Summary;
 
 /// Rows of each table: four row groups and part of one.
 const ROWS: u64 = 70_000;

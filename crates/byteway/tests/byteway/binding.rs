@@ -1,13 +1,13 @@
 //! The libraries as a binding for another language uses them: a scenario is a string, progress goes to a callback, and the result is data
 //! or an error that is matched, not parsed. No terminal, no signals, no files.
 
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::{Bar, Bars, Goal, Hidden, Progress};
 use byteway_lab::error::RunError;
 use byteway_lab::run::{Session, run};
-use byteway_measure::results::Results;
+use byteway_results::results::Results;
 use byteway_scenario::{Options, Scenario};
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::{Bar, Bars, Goal, Hidden, Progress};
 use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;

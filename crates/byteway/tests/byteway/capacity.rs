@@ -1,10 +1,10 @@
 //! Drives of every supported size, with each profile, precondition and store.
 
 use crate::common::{finish, folder, run};
-use byteway_console::units::Bytes;
-use byteway_measure::summary::Summary;
+use byteway_results::summary::Summary;
 use byteway_scenario::profile::{CAPACITY_BYTES, DRIVES, Profile};
 use byteway_scenario::{Options, Scenario};
+use byteway_text::units::Bytes;
 
 const PROFILES: [&str; 3] = ["samsung-970-pro", "mqsim-mlc", "cosmos-plus"];
 

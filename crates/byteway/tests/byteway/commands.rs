@@ -6,7 +6,7 @@
 )]
 
 use byteway::cli;
-use byteway_measure::output::{POINTS, RESULTS};
+use byteway_results::output::{POINTS, RESULTS};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -913,8 +913,11 @@ fn files_and_the_standard_output_are_written_in_one_place() {
         "io::stdout().write",
     ];
     // Data directories follow their own rules: see byteway_flash::file. `needs` is for tests alone.
-    let allowed =
-        ["crates/measure/src/output.rs", "crates/flash/src/store/file/real.rs", "crates/needs/src/lib.rs"];
+    let allowed = [
+        "crates/results/src/output.rs",
+        "crates/flash/src/store/file/real.rs",
+        "crates/testkit/src/needs.rs",
+    ];
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let mut all = Vec::new();
     for entry in std::fs::read_dir(root.join("crates")).unwrap().map(Result::unwrap) {
@@ -927,6 +930,6 @@ fn files_and_the_standard_output_are_written_in_one_place() {
         // Examples of documentation write what they read.
         let text: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
         let what = WRITES.iter().find(|what| !is_allowed && text.contains(**what));
-        assert_eq!(what, None, "{name}: write through byteway_measure::output");
+        assert_eq!(what, None, "{name}: write through byteway_results::output");
     }
 }

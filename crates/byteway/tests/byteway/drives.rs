@@ -1,11 +1,11 @@
 //! Several drives in one run: each has the same results as alone, and the totals are their sums.
 
 use crate::common::{folder, results, run, scenario};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::table::Width;
-use byteway_measure::results::Results;
-use byteway_measure::summary::{Summary, WearSummary};
+use byteway_results::results::Results;
+use byteway_results::summary::{Summary, WearSummary};
 use byteway_scenario::{Options, Scenario};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::table::Width;
 
 const HOST: &str = "\
 name = 'world'

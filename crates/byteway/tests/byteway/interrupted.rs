@@ -1,10 +1,10 @@
 //! Ctrl-C: an interrupted run keeps its results so far, marked as partial.
 
 use crate::common::{round, run_until, scenario};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Progress;
 use byteway_lab::error::RunError;
 use byteway_lab::run::{Session, run as run_scenario};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::process::Command;
 use std::time::Duration;

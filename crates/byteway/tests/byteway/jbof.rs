@@ -4,8 +4,8 @@
 //! according to their mechanisms; reproducibility; rows and sentence of the result; a comparison by platform, with its Pareto front.
 
 use crate::common::results;
-use byteway_measure::results::Results;
-use byteway_measure::summary::{JbofRow, JbofSummary};
+use byteway_results::results::Results;
+use byteway_results::summary::{JbofRow, JbofSummary};
 use serde_json::Value;
 use std::process::Command;
 

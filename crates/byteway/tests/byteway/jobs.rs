@@ -1,11 +1,11 @@
 //! Behavior of jobs over time, on a drive of round numbers: rates, pauses, phases, ramps, and verification by job.
 
 use crate::common::{assert_within, round, run, scenario};
-use byteway_console::error::with_causes;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Progress;
 use byteway_lab::run::{Session, run as run_scenario};
-use byteway_measure::summary::{JobSummary, Summary};
+use byteway_results::summary::{JobSummary, Summary};
+use byteway_text::error::with_causes;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 use std::process::Command;
 
 fn play(jobs: &str) -> Summary {

@@ -1,11 +1,11 @@
 //! Key-value workloads on a simulated drive, from scenario to summary.
 
 use crate::common::{real, run, scenario};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Progress;
 use byteway_lab::run::{Session, run as run_scenario};
-use byteway_measure::summary::{KvStoreSummary, KvSummary, OperationRow, Summary};
+use byteway_results::summary::{KvStoreSummary, KvSummary, OperationRow, Summary};
 use byteway_study::compare::{Figures, Metric, RunResult};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 
 const DRIVE: &str = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"kv\"\ncapacity = \"1 GiB\"\n\
                      [host]\nprofile = \"cosmos\"\n";

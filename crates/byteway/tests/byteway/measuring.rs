@@ -4,13 +4,13 @@ use crate::common::{results, results_with, round, scenario, scenario_with};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch, StringArray};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Progress;
 use byteway_lab::run::{Records, Session, run_observed, run_recorded};
-use byteway_measure::IoRecorder;
-use byteway_measure::output::Output;
-use byteway_measure::results::{DrivePoint, JobPoint, Results};
-use byteway_measure::summary::Summary;
+use byteway_results::IoRecorder;
+use byteway_results::output::Output;
+use byteway_results::results::{DrivePoint, JobPoint, Results};
+use byteway_results::summary::Summary;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 use byteway_workload::Kind;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use std::io::Write;
@@ -69,7 +69,7 @@ fn the_steps_add_up_to_the_summary() {
         let of_kinds = [&job.read, &job.write, &job.trim].into_iter().flatten();
         assert_eq!(longest, of_kinds.map(|kind| kind.latency.max_ns).fold(0.0, f64::max));
     }
-    let crossed = |direction: &str, of: fn(&byteway_measure::summary::LinkRow) -> u64| {
+    let crossed = |direction: &str, of: fn(&byteway_results::summary::LinkRow) -> u64| {
         summary.link.iter().filter(|row| row.direction == direction).map(of).sum::<u64>()
     };
     assert_eq!(

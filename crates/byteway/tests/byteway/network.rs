@@ -1,7 +1,7 @@
 //! Runs over a network: reads return what was written over every path and network, and every nanosecond and every message is accounted for.
 
 use crate::common::{run, run_with};
-use byteway_measure::summary::{LinkRow, Summary};
+use byteway_results::summary::{LinkRow, Summary};
 
 /// Reads and writes of all sizes on two drives, with bytes stored and compared.
 const MIX: &str = "\

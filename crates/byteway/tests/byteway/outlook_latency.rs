@@ -2,7 +2,7 @@
 //! CXL.mem (f), each from the profile's constants. All claims on Gen5 follow from these three.
 
 use crate::common::{run, writes};
-use byteway_measure::summary::Summary;
+use byteway_results::summary::Summary;
 
 /// Picoseconds.
 type Ps = u64;

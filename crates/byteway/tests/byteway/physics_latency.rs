@@ -2,7 +2,7 @@
 //! single command there is no queueing, so the sum is the latency.
 
 use crate::common::{reads, round, run, writes};
-use byteway_measure::summary::{KindSummary, Summary};
+use byteway_results::summary::{KindSummary, Summary};
 
 /// Picoseconds.
 type Ps = u64;

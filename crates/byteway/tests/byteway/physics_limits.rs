@@ -5,7 +5,7 @@
 
 use crate::common::{assert_within, reads, round, run};
 use byteway_clock::random::Rng;
-use byteway_measure::summary::Summary;
+use byteway_results::summary::Summary;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt::Write as _;

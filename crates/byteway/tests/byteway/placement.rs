@@ -5,9 +5,9 @@
 //! overwritten when full; a map whose memory grows with its content; an array that serves through a failure.
 
 use crate::common::results;
-use byteway_measure::host::{HostComponent, HostMemory};
-use byteway_measure::results::Results;
-use byteway_measure::summary::HostSummary;
+use byteway_results::host::{HostComponent, HostMemory};
+use byteway_results::results::Results;
+use byteway_results::summary::HostSummary;
 
 fn run(drive: &str, rest: &str) -> Results {
     results(&format!(
@@ -98,9 +98,9 @@ fn the_hosts_bill_adds_up() {
         let parts: f64 = whole.components.iter().map(|row| row.busy).sum();
         assert!((parts - whole.busy).abs() < 1e-6, "{parts} of {}", whole.busy);
         // The time series gives the same.
-        let width = |point: &byteway_measure::results::Point| point.end_ns - point.begin_ns;
+        let width = |point: &byteway_results::results::Point| point.end_ns - point.begin_ns;
         let of =
-            |point: &byteway_measure::results::Point| point.drive.as_ref().unwrap().host.clone().unwrap();
+            |point: &byteway_results::results::Point| point.drive.as_ref().unwrap().host.clone().unwrap();
         let points = &found.series.points;
         let stepped: f64 = points.iter().map(|point| of(point).processors_busy() * width(point)).sum();
         let whole_ns = whole.busy * summary.elapsed_ns;

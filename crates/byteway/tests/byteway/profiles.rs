@@ -2,7 +2,7 @@
 //! would check first.
 
 use crate::common::run;
-use byteway_measure::summary::Summary;
+use byteway_results::summary::Summary;
 
 fn summary(profile: &str, drive: &str, job: &str) -> Summary {
     run(&format!("[drive]\nprofile = '{profile}'\n{drive}\n[[job]]\n{job}\n"))

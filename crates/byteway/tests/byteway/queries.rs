@@ -1,7 +1,7 @@
 //! Queries as jobs, from scenario to summary.
 
 use crate::common::{results, run, run_with, scenario};
-use byteway_measure::summary::{QueryRow, Summary};
+use byteway_results::summary::{QueryRow, Summary};
 use std::path::Path;
 
 const DRIVE: &str = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"tables\"\ncapacity = \"1 GiB\"\n\

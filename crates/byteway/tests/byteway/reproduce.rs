@@ -2,14 +2,14 @@
 //! output for any parallelism, and invalid input refused before anything runs.
 
 use crate::browser::{Browser, View};
-use byteway_console::error::with_causes;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Progress;
 use byteway_lab::run::{Session, run};
-use byteway_measure::summary::Summary;
+use byteway_results::summary::Summary;
 use byteway_scenario::profile::Completion;
 use byteway_study::reproduce::byteexpress::{TABLE, board, polled};
 use byteway_study::reproduce::{BOARDS, PAPERS, Reason, Spec, Tolerance};
+use byteway_text::error::with_causes;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -6,12 +6,12 @@
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans, Timing};
-use byteway_console::interrupt::Interrupt;
+use byteway_content::{BlockSize, Content, Stamp};
 use byteway_firmware::{Ftl, InjectedDefect};
 use byteway_lab::build;
 use byteway_scenario::profile::{DRIVES, Profile};
 use byteway_scenario::{Device, Options, Scenario};
-use byteway_wire::content::{BlockSize, Content, Stamp};
+use byteway_text::interrupt::Interrupt;
 use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;

@@ -5,11 +5,11 @@
 //! the utilization. Not checked: how a viewer draws it.
 
 use crate::common::{folder, round, scenario};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Progress;
 use byteway_lab::run::{Records, Session, run_recorded};
-use byteway_measure::summary::{Summary, Utilisation, span_rows};
-use byteway_measure::timeline::Timeline;
+use byteway_results::summary::{Summary, Utilisation, span_rows};
+use byteway_results::timeline::Timeline;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -253,7 +253,7 @@ impl Shown {
     }
 
     /// Times of the measured I/Os by stage, in the summary's form.
-    fn spans(&self, summary: &Summary) -> Vec<byteway_measure::summary::SpanRow> {
+    fn spans(&self, summary: &Summary) -> Vec<byteway_results::summary::SpanRow> {
         let names: Vec<&str> = summary.spans.iter().map(|row| row.span.as_str()).collect();
         let mut totals: Vec<(&str, u128)> = names.iter().map(|name| (*name, 0)).collect();
         let measured = self.ios.values().filter(|io| io.arguments["measured"] == true);

@@ -7,9 +7,9 @@
 //! with minimums of half a second and one second.
 
 use crate::common::{assert_within, results};
-use byteway_measure::results::{Point, Results};
+use byteway_content::UNIT_BYTES;
+use byteway_results::results::{Point, Results};
 use byteway_scenario::profile::{DRIVES, Profile};
-use byteway_wire::content::UNIT_BYTES;
 
 /// Smallest capacity that a scenario supports.
 const UNITS: u64 = (1 << 30) / UNIT_BYTES as u64;

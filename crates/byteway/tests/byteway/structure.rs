@@ -113,7 +113,7 @@ fn crates_depend_on_no_more_than_the_map_says() {
         ("byteway-scenario", &["byteway-lab", "byteway-device", "plotly", "rusty-leveldb", "indicatif"]),
         (
             "byteway-world",
-            &["byteway-host", "byteway-serve", "byteway-scenario", "byteway-measure", "byteway-lab"],
+            &["byteway-host", "byteway-serve", "byteway-scenario", "byteway-results", "byteway-lab"],
         ),
         ("byteway-lab", &["byteway-study", "byteway-watch", "plotly", "indicatif"]),
         // What answers watchers has a thread of its own, and no drive waits for its runtime.

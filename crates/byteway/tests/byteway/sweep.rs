@@ -77,7 +77,7 @@ fn changed_files_and_damaged_results_are_run_again() {
     assert!(printed(&sweep(path, "space.toml")).starts_with("2 points: 0 run"));
     rows_of(5000);
     assert!(printed(&sweep(path, "space.toml --cache c --out before")).starts_with("2 points: 2 run"));
-    let kept = byteway_measure::output::folders(&path.join("c"));
+    let kept = byteway_results::output::folders(&path.join("c"));
     let kept: Vec<_> = kept.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()).collect();
     for file in kept {
         let file = file.unwrap().path();

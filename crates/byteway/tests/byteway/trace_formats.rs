@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 use byteway_trace::archive::Packing;
 use byteway_trace::writer::WriteError;
 use byteway_trace::{Action, Format, ReadOptions, Reader, Record, Unit, Writer};

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::common::finish;
 use byteway_clock::random::Rng;
-use byteway_measure::summary::Summary;
+use byteway_results::summary::Summary;
 use byteway_scenario::{Options, Scenario};
 use byteway_workload::{Generator, Io, Kind};
 

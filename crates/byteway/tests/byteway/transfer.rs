@@ -2,12 +2,12 @@
 //! profiles.
 
 use crate::common::run;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Hidden;
-use byteway_measure::summary::{Summary, TransferSummary};
+use byteway_results::summary::{Summary, TransferSummary};
 use byteway_scenario::{Options, Scenario};
 use byteway_study::compare::{CompareOptions, Comparison, Fact, Plan, Reach, Request, probe, run_all};
 use byteway_study::threshold::{measure, to_toml};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Hidden;
 use byteway_transfer::Method;
 use std::path::{Path, PathBuf};
 

@@ -63,7 +63,7 @@ fn have(kernel: &str) -> Option<MutexGuard<'static, ()>> {
     }
     let build = scripts.join("build");
     let missing = format!("no guest with Linux {kernel} is in {}: run {}", built.display(), build.display());
-    byteway_needs::missing(&missing, std::env::var_os("BYTEWAY_GUEST").is_some());
+    byteway_testkit::needs::missing(&missing, std::env::var_os("BYTEWAY_GUEST").is_some());
     None
 }
 

@@ -4,13 +4,13 @@ use crate::ledger::Ledger;
 use crate::server::Drive;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
+use byteway_content::BlockSize;
 use byteway_host::{
     Client, ClientConfig, Driver, DriverConfig, IoBuffer, Method, QueueConfig, QueuePair, Rules,
 };
 use byteway_serve::attach::Attachment;
 use byteway_serve::function::REGION_BAR0;
 use byteway_wire::IntoBytes;
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::Range;
 use byteway_wire::nvme::register::{CC, Cc};
 use rustix::process::{Signal, getpid, kill_process};

@@ -3,7 +3,7 @@
 //! A block has two words: its certain version, and a possible alternative while a write is outstanding. Both are stored in the page cache,
 //! where `kill -9` cannot undo them. The first client that reads such a block settles its version for all later ones.
 
-use byteway_wire::content::{BlockSize, Stamp};
+use byteway_content::{BlockSize, Stamp};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;

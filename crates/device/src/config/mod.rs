@@ -1,11 +1,11 @@
 //! Configuration of a drive: the parameters that a profile gives.
 
 use byteway_clock::{Delay, Rate};
+use byteway_content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_firmware::{Base, Cycles, FtlConfig};
 use byteway_flash::{FaultPlan, Geometry, Reliability, Timing};
 use byteway_kv::KvConfig;
 use byteway_link::CxlConfig;
-use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::register::DOORBELLS;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::commit::{CommitRing, RECORDS_MAX};

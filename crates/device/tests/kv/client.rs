@@ -8,11 +8,12 @@ use byteway_clock::{Channel, Delay};
 use byteway_device::{DriveConfig, MemoryConfig, TransferConfig};
 use byteway_host::{
     Driver, DriverConfig, IoError, KvBatch, KvClient, KvConfig, KvError, KvIoError, KvOracle, Method,
-    QueueConfig, QueuePair, Results, Rules, StoreIf,
+    QueueConfig, QueuePair, Rules, StoreIf,
 };
 use byteway_kv::Kv;
 use byteway_link::{CxlConfig, Flit};
 use byteway_testkit::SmallWorld;
+use byteway_transfer::result::ResultMethod;
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 use byteway_wire::nvme::vendor::Methods;
@@ -76,7 +77,7 @@ pub(super) fn oracle() -> Rc<RefCell<KvOracle>> {
 
 pub(super) fn client(queue: &QueuePair, method: Method, oracle: &Rc<RefCell<KvOracle>>) -> KvClient {
     let rules = Rules { threshold_bytes: 128, ..Rules::only(method) };
-    let results = if method == Method::Inline { Results::Inline } else { Results::Pointer };
+    let results = if method == Method::Inline { ResultMethod::Inline } else { ResultMethod::Pointer };
     let config = KvConfig { results, oracle: Some(oracle.clone()), ..KvConfig::new(rules, VALUE_BYTES_MAX) };
     KvClient::new(queue.clone(), KV, config)
 }

@@ -8,14 +8,15 @@ use byteway_clock::{Channel, RunOutcome};
 use byteway_device::DriveConfig;
 use byteway_flash::Medium;
 use byteway_host::{
-    BulkLimits, Driver, DriverConfig, IoError, KvBulk, KvClient, KvConfig, KvOracle, Method, Port,
-    QueueConfig, Rules, StoreIf,
+    Driver, DriverConfig, IoError, KvBulk, KvClient, KvConfig, KvOracle, Method, Port, QueueConfig, Rules,
+    StoreIf,
 };
 use byteway_link::HostEnd;
 use byteway_testkit::SmallWorld;
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 use byteway_wire::nvme::vendor::Methods;
+use byteway_wire::nvme::vendor::kv::BulkLimits;
 use std::cell::RefCell;
 use std::rc::Rc;
 

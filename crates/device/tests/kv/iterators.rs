@@ -4,7 +4,7 @@ use super::pairs::{ITERATOR_TIMEOUT, ITERATORS_MAX, KV, bench, field};
 use crate::fixture::management::format;
 use crate::fixture::{NS_4K, PAGE, Pair, TestHost, pattern};
 use byteway_clock::Delay;
-use byteway_wire::content::BlockSize;
+use byteway_content::BlockSize;
 use byteway_wire::nvme::vendor::kv::{Close, Next, pair_bytes, pairs, seek};
 use byteway_wire::nvme::{Cqe, Status};
 

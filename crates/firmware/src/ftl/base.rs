@@ -12,8 +12,8 @@ use crate::ftl::collect::collecting::InitialUpkeep;
 use crate::ftl::config::{Base, FtlConfig, Region};
 use crate::ftl::space::{Space, UnitKind};
 use crate::ftl::steady::{Steady, reclaimed_share};
+use byteway_content::{Content, Stamp};
 use byteway_flash::{BaseContent, BlockId, Geometry, Mode, NO_LPA, Ppa};
-use byteway_wire::content::{Content, Stamp};
 use std::rc::Rc;
 
 /// A base state, shared by the translation layer and the array.
@@ -231,7 +231,7 @@ mod tests {
     use crate::ftl::config::Maintenance;
     use crate::ftl::config::SteadyTiming;
     use byteway_clock::random::Rng;
-    use byteway_wire::content::BlockSize;
+    use byteway_content::BlockSize;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};
 
     fn state(

@@ -10,7 +10,7 @@
 
 use crate::ftl::map::table::Entry;
 use crate::placement::Route;
-use byteway_wire::content::Content;
+use byteway_content::Content;
 
 const NONE: u32 = u32::MAX;
 

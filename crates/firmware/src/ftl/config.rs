@@ -3,8 +3,8 @@
 use crate::ftl::space::Space;
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
+use byteway_content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_flash::{BlockId, FlashError, Geometry, GeometryError, SlcTiming, Timing};
-use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 
 /// Approximate units that a round of garbage collection reads: enough that rounds cost little, and few enough
 /// that they do not occupy the cores for long.

@@ -3,7 +3,7 @@
 use crate::ftl::inner::{Ftl, State};
 use crate::ftl::map::extents::{Log, Size};
 use crate::ftl::space::Space;
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 
 /// Index bytes for a buffered unit: the unit, its slot, and its neighbour in the list by age.
 const INDEX_BYTES: u64 = 16;

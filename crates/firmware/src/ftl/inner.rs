@@ -23,8 +23,8 @@ use crate::ftl::write::parts::{Parts, Patch};
 use crate::ftl::write::superseded::Superseded;
 use crate::placement::Placement;
 use byteway_clock::{Clock, Notify, Semaphore, TaskId};
+use byteway_content::Content;
 use byteway_flash::{DataEnd, Dump, Geometry, Ppa, Spare};
-use byteway_wire::content::Content;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -54,10 +54,10 @@ use base::BaseState;
 use blocks::{Blocks, Marks};
 use buffer::Buffer;
 use byteway_clock::{Clock, Semaphore, SpanId, Spans, Stage, TaskId};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 use byteway_flash::{
     BlockId, DataEnd, Dump, Far, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Ticket,
 };
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use collect::collecting::Collecting;
 use collect::idleness::Idleness;
 use durable::journal::Journal;

@@ -7,8 +7,8 @@ use crate::ftl::inner::{Ftl, UnitLocation};
 use crate::placement::Route;
 use crate::work::WorkKind;
 use byteway_clock::{Delay, SpanId, Spans, Stage};
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_flash::Priority;
-use byteway_wire::content::{Content, UNIT_BYTES};
 
 impl Ftl {
     /// Whether the fast path applies: recovery is complete, DRAM holds the whole map, and the work is done

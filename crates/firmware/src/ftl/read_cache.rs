@@ -5,8 +5,8 @@
 
 use crate::ftl::blocks::Blocks;
 use crate::ftl::recency::Recency;
+use byteway_content::Content;
 use byteway_flash::Ppa;
-use byteway_wire::content::Content;
 use rustc_hash::FxHashMap;
 
 /// Identity of a unit's version in flash: equal origins mean equal content.

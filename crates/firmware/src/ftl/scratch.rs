@@ -2,8 +2,8 @@
 
 use crate::ftl::read_cache::Origin;
 use crate::ftl::write::parts::Patch;
+use byteway_content::Content;
 use byteway_flash::Ppa;
-use byteway_wire::content::Content;
 use std::cell::RefCell;
 use std::rc::Rc;
 

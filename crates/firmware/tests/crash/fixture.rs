@@ -4,12 +4,12 @@ use crate::extents::SMALL_NODES;
 use crate::far;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
+use byteway_content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
 use byteway_device::{Drive, DriveConfig};
 use byteway_firmware::{
     Base, Cycles, Ftl, FtlConfig, FtlError, InjectedDefect, MediaError, Placement, Region, Site, WorkKind,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, SlcTiming, Timing};
-use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
 use byteway_world::PoweredDrive;
 use std::cell::RefCell;
 use std::ops::Range;

@@ -2,12 +2,12 @@
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
+use byteway_content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use byteway_firmware::{
     Base, Cycles, Ftl, FtlConfig, FtlCounters, Health, Maintenance, MediaError, Placement, Region, Site,
     WorkKind,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, SlcTiming, Timing};
-use byteway_wire::content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use std::cell::RefCell;
 use std::rc::Rc;
 

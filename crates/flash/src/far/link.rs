@@ -4,7 +4,7 @@ use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::priority::Priority;
 use crate::store::{Batch, Spare};
 use crate::timing::Mode;
-use byteway_wire::content::Content;
+use byteway_content::Content;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;

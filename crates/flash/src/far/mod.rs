@@ -33,7 +33,7 @@ use crate::store::{Batch, Spare};
 use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::Mode;
 use byteway_clock::{Clock, Notify, TaskId, Time};
-use byteway_wire::content::Content;
+use byteway_content::Content;
 use lane::PendingRequest;
 use link::{FarFlash, FarShape, Gone, SystemRequest};
 use mirror::Mirror;

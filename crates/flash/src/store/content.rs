@@ -2,7 +2,7 @@
 
 use crate::geometry::{BlockId, Ppa};
 use crate::timing::Mode;
-use byteway_wire::content::Content;
+use byteway_content::Content;
 
 /// The logical unit of padding.
 pub const NO_LPA: u64 = u64::MAX;

@@ -20,7 +20,7 @@ use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::timing::Mode;
 use block::{BASE, Block, OngoingChange};
 use byteway_clock::Inbox;
-use byteway_wire::content::Content;
+use byteway_content::Content;
 use file::{FileContents, Files, Format, OpenError, OpenReport, Tuning};
 use ram::Ram;
 use std::collections::BTreeSet;

@@ -4,7 +4,7 @@
 use super::block::{BASE, Block};
 use super::content::{BaseContent, Batch, NO_LPA, Spare};
 use crate::geometry::{BlockId, Geometry};
-use byteway_wire::content::Content;
+use byteway_content::Content;
 
 /// Content slots of superblocks, allocated several at a time, so that a fully written drive makes few
 /// allocations.

@@ -5,8 +5,8 @@ use crate::array::fixture::{
 };
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor};
+use byteway_content::Content;
 use byteway_flash::{BlockId, CellErrors, Flash, FlashConfig, Outcome, Priority, Reliability, Timing};
-use byteway_wire::content::Content;
 use std::time::Duration;
 
 const YEAR: Duration = Duration::from_secs(31_557_600);

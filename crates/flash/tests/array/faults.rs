@@ -2,8 +2,8 @@
 
 use crate::array::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, base, batch, read_one, run, stamp, went};
 use byteway_clock::Delay;
+use byteway_content::Content;
 use byteway_flash::{BlockId, Fault, FaultKind, FaultPlan, Flash, Outcome, Priority};
-use byteway_wire::content::Content;
 
 fn inject(flash: &Flash, faults: impl IntoIterator<Item = (FaultKind, u64)>) {
     let of_die = |(kind, nth)| Fault { die: 0, kind, nth };

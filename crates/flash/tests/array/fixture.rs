@@ -1,11 +1,11 @@
 //! A small array with round numbers.
 
 use byteway_clock::{Clock, Delay, Executor, Rate, Time};
+use byteway_content::{BlockSize, Content, Stamp};
 use byteway_flash::{
     BaseContent, Batch, BlockId, Flash, Geometry, Medium, NO_LPA, Outcome, Ppa, Priority, Spare, Ticket,
     Timing,
 };
-use byteway_wire::content::{BlockSize, Content, Stamp};
 use std::rc::Rc;
 
 /// 2 channels x 4 ways x 2 planes x 4 blocks x 6 pages of 16 KiB: stripes of 8 units.

@@ -15,7 +15,7 @@ async fn program(flash: &Flash, stripe: u32) -> Outcome {
     flash.program(BLOCK, stripe, batch(flash, stripe * 8, 1), Priority::HostProgram).await
 }
 
-async fn read(flash: &Flash, stripe: u32) -> (Outcome, byteway_wire::content::Content) {
+async fn read(flash: &Flash, stripe: u32) -> (Outcome, byteway_content::Content) {
     let ticket = flash.ticket();
     flash.submit_read(at(flash, 0, 2, stripe), 1, Priority::HostRead, &ticket);
     (ticket.wait().await, ticket.content(0))

@@ -2,8 +2,8 @@
 
 use crate::array::fixture::{GEOMETRY, at, batch, flash, medium, stamp, timing};
 use byteway_clock::{Delay, Executor};
+use byteway_content::Content;
 use byteway_flash::{BlockId, Flash, Medium, Ppa, Priority, Spare};
-use byteway_wire::content::Content;
 use std::time::Duration;
 
 const US: u64 = 1000;

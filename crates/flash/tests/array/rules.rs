@@ -2,11 +2,11 @@
 
 use crate::array::fixture::{Dice, GEOMETRY, at, base, batch, run, run_with, stamp, timing};
 use byteway_clock::{Delay, Executor};
+use byteway_content::Content;
 use byteway_flash::{
     Blank, BlockId, ChannelOrder, Flash, Geometry, Medium, Outcome, Ppa, Priority, Spare, Suspend, Ticket,
     Timing,
 };
-use byteway_wire::content::Content;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

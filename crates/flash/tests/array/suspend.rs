@@ -4,8 +4,8 @@ use crate::array::fixture::{
     COMMAND, GEOMETRY, UNIT, at, at_ns, batch, ends, read_one, run_with, stamp, timing, went,
 };
 use byteway_clock::{Delay, Executor};
+use byteway_content::Content;
 use byteway_flash::{BlockId, Flash, Priority, Spare, Suspend, Ticket, Timing};
-use byteway_wire::content::Content;
 
 /// A read of one unit of a page of the first type.
 const READ: u64 = 100 + 30_000 + 5_120;

@@ -1,9 +1,9 @@
 //! A tiny array in files, and its test data.
 
 use byteway_clock::{Clock, Delay, Executor, Rate};
+use byteway_content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use byteway_flash::file::{Files, Format, OpenError, OpenReport, Tuning};
 use byteway_flash::{BaseContent, Batch, BlockId, Flash, Geometry, Medium, Ppa, Spare, Timing};
-use byteway_wire::content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use std::rc::Rc;
 use std::sync::Arc;
 

@@ -17,19 +17,9 @@ use byteway_transfer::host::PlanError;
 use byteway_transfer::{TransferChoice, TransferKind};
 use byteway_wire::nvme::Cqe;
 use byteway_wire::nvme::kv::Key;
-use byteway_wire::nvme::vendor::kv::{StoreMany, pair_bytes, push, push_room};
+use byteway_wire::nvme::vendor::kv::{BulkLimits, StoreMany, pair_bytes, push, push_room};
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// Limits of a batch: it is sent when either is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BulkLimits {
-    /// Number of key-value pairs.
-    pub pairs: u32,
-    /// Bytes of the command's payload: key-value pairs with their headers; at most the size of the client's
-    /// buffers.
-    pub bytes: u32,
-}
 
 /// A key-value pair in a batch.
 struct Gathered {

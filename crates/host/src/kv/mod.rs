@@ -19,14 +19,14 @@ pub mod oracle;
 pub mod window;
 
 pub use batch::KvBatch;
-pub use bulk::{BulkLimits, KvBulk};
+pub use bulk::KvBulk;
 pub use cursor::KvCursor;
 pub use oracle::{Held, KvClear, KvMismatch, KvOracle, KvOutcome, KvRead, KvWrite};
 pub use window::{LossFigures, LossWindow};
 
 use crate::buffer::IoBuffer;
 use crate::buffer::Part;
-use crate::carrier::{Carrier, Counts, Results, TransferConfig, succeeded};
+use crate::carrier::{Carrier, Counts, TransferConfig, succeeded};
 use crate::error::Lost;
 use crate::error::{ClientError, ClientErrorKind, IoError};
 use crate::io::Opened;
@@ -34,6 +34,7 @@ use crate::port::Port;
 use crate::queue::{Came, QueuePair, Request};
 use byteway_clock::{SpanId, SpanRecord};
 use byteway_transfer::host::Buffer;
+use byteway_transfer::result::ResultMethod;
 use byteway_transfer::{TransferChoice, TransferKind};
 use byteway_wire::nvme::kv::{Key, List, Retrieve, Store, list};
 use byteway_wire::nvme::vendor::ResultSlot;
@@ -104,7 +105,7 @@ pub struct Answer {
 struct Inner {
     carrier: Carrier,
     nsid: u32,
-    results: Results,
+    results: ResultMethod,
     oracle: Option<Rc<RefCell<KvOracle>>>,
 }
 
@@ -397,7 +398,7 @@ impl KvClient {
                 (_, Came::Behind) => carrier.put(buffer, result)?,
                 (_, Came::ByPointer) => {}
             }
-            let should = self.0.results == Results::Inline && cqe.dw0 > 0 && bytes > 0;
+            let should = self.0.results == ResultMethod::Inline && cqe.dw0 > 0 && bytes > 0;
             carrier.note_result(came == Came::Behind, should);
             Ok(cqe.dw0)
         };
@@ -425,7 +426,7 @@ impl KvClient {
         let queue = self.queue();
         let fits = ResultSlot::count(bytes.min(queue.capabilities().inline_result_bytes_max)) + 1
             < queue.completion.entries;
-        self.0.results == Results::Inline && bytes > 0 && fits && queue.enabled().inline_result()
+        self.0.results == ResultMethod::Inline && bytes > 0 && fits && queue.enabled().inline_result()
     }
 
     fn port(&self) -> &Port {

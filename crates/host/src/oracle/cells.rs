@@ -1,6 +1,6 @@
 //! The cells of settled blocks: one 32-bit cell per block, in closed form for untouched blocks.
 
-use byteway_wire::words::Words;
+use byteway_content::Words;
 use rustc_hash::FxHashMap;
 
 /// Number of blocks up to which cells are an array (256 MiB, of which only touched pages take memory).

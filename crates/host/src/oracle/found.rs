@@ -1,6 +1,6 @@
 //! The contents of a block, as determined from its bytes.
 
-use byteway_wire::content::Stamp;
+use byteway_content::Stamp;
 use std::fmt;
 
 /// Contents of a block, expected or found.

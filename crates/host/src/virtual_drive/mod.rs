@@ -56,7 +56,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Size of a unit, in bytes.
-const UNIT: u64 = byteway_wire::content::UNIT_BYTES as u64;
+const UNIT: u64 = byteway_content::UNIT_BYTES as u64;
 
 /// Number of outstanding commands, now and in the mean.
 #[derive(Default)]

@@ -1,11 +1,11 @@
 //! A fake controller for testing the driver: on the real link, backed by a map of blocks, and able to misbehave.
 
 use byteway_clock::{Clock, Delay, Executor, Time};
+use byteway_content::{Content, Keep, Pattern, UNIT_BYTES};
 use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::{Bar, DeviceEnd, Link, Memory, MmioWrite, PartConsumer, Purpose};
 use byteway_testkit::link_config;
 use byteway_wire::IntoBytes;
-use byteway_wire::content::{Content, Keep, Pattern, UNIT_BYTES};
 use byteway_wire::nvme::feature::NumberOfQueues;
 use byteway_wire::nvme::vendor::{Capabilities, Chunk, Framing, InlineSlots, Methods, ResultSlot, Sink};
 use byteway_wire::nvme::{

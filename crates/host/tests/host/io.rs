@@ -1,11 +1,11 @@
 //! The block client, its buffers and its verification.
 
 use crate::fake::{BLOCKS, Rig, run};
+use byteway_content::{BlockSize, Stamp};
 use byteway_host::{
     BaseState, BlockError, Buffer, Client, ClientConfig, DriverConfig, IoError, Lost, Method, Namespace,
     Oracle, QueueConfig, Rules,
 };
-use byteway_wire::content::{BlockSize, Stamp};
 use byteway_wire::nvme::{Range, Status};
 use std::cell::RefCell;
 use std::rc::Rc;

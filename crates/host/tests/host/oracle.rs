@@ -1,8 +1,8 @@
 //! The oracle against a register with concurrent operations, simulated and by definition.
 
+use byteway_content::{BlockSize, Stamp};
 use byteway_host::oracle::Outcome;
 use byteway_host::{BaseState, Oracle};
-use byteway_wire::content::{BlockSize, Stamp};
 use proptest::prelude::*;
 
 const BLOCKS: u64 = 3;

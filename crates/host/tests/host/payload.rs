@@ -4,8 +4,9 @@ use crate::fake::{Answer, Rig, SINK_BYTES, run};
 use byteway_clock::{Channel, Delay};
 use byteway_host::{
     Buffer, Driver, DriverConfig, HostCosts, IoError, Lost, Method, Part, PayloadClient, PayloadConfig,
-    PayloadError, QueueConfig, QueuePair, Request, Results, Rules,
+    PayloadError, QueueConfig, QueuePair, Request, Rules,
 };
+use byteway_transfer::result::ResultMethod;
 use byteway_wire::nvme::vendor::{Capabilities, Methods, Sink, inline_descriptor};
 use byteway_wire::nvme::{Cqe, Doorbell, Flush, Status, VendorOpcode};
 
@@ -35,7 +36,7 @@ async fn queue(rig: &Rig, entries: u32) -> (Driver, QueuePair) {
     (driver, queue)
 }
 
-fn client(queue: &QueuePair, rules: Rules, results: Results) -> PayloadClient {
+fn client(queue: &QueuePair, rules: Rules, results: ResultMethod) -> PayloadClient {
     PayloadClient::new(queue.clone(), 1, PayloadConfig { results, ..PayloadConfig::new(rules, 4096) })
         .unwrap()
 }
@@ -57,7 +58,7 @@ fn trains_wrap_at_every_place() {
     run(|rig| async move {
         for entries in [5, 6, 7, 11] {
             let (driver, queue) = queue(&rig, entries).await;
-            let client = client(&queue, Rules::only(Method::Inline), Results::Pointer);
+            let client = client(&queue, Rules::only(Method::Inline), ResultMethod::Pointer);
             let mut buffer = client.buffer().unwrap();
             for step in 0..3 * entries as usize {
                 let bytes = 1 + step * 53 % (64 * (entries as usize - 2));
@@ -83,7 +84,7 @@ fn trains_of_many_tasks_never_overrun_the_ring() {
         let done = Channel::unbounded(&rig.clock);
         for worker in 0..40_usize {
             let rules = Rules::only([Method::Inline, Method::InlineReassembly, Method::Prp][worker % 3]);
-            let (client, done) = (client(&queue, rules, Results::Inline), done.clone());
+            let (client, done) = (client(&queue, rules, ResultMethod::Inline), done.clone());
             rig.clock.spawn("worker", async move {
                 let mut buffer = client.buffer().unwrap();
                 for step in 0..20 {
@@ -171,7 +172,7 @@ fn what_cannot_go_falls_back_and_is_counted() {
             (&plain, Method::Mmio),
             (&plain, Method::Piggyback),
         ] {
-            let client = client(queue, Rules::only(method), Results::Inline);
+            let client = client(queue, Rules::only(method), ResultMethod::Inline);
             let mut buffer = client.buffer().unwrap();
             let payload = pattern(100, 3);
             client.put(&mut buffer, &payload).unwrap();
@@ -186,7 +187,7 @@ fn what_cannot_go_falls_back_and_is_counted() {
         // After a reset the controller may offer nothing any more.
         let (_, queue) = (driver.clone(), driver.create_queue_pair(QueueConfig::new(64)).await.unwrap());
         driver.enable_methods(&queue, METHODS).await.unwrap();
-        let client = client(&queue, Rules::only(Method::Inline), Results::Inline);
+        let client = client(&queue, Rules::only(Method::Inline), ResultMethod::Inline);
         let mut buffer = client.buffer().unwrap();
         client.write(&mut buffer, 0, 100).await.unwrap();
         rig.fake.offers.set(Capabilities { methods: 0, ..rig.fake.offers.get() });
@@ -203,7 +204,7 @@ fn what_cannot_go_falls_back_and_is_counted() {
 fn a_spoiled_payload_is_noticed() {
     run(|rig| async move {
         let (_, queue) = queue(&rig, 16).await;
-        let client = client(&queue, Rules::only(Method::Inline), Results::Inline);
+        let client = client(&queue, Rules::only(Method::Inline), ResultMethod::Inline);
         let mut buffer = client.buffer().unwrap();
         rig.fake.spoils.set(true);
         let written = client.write(&mut buffer, 9, 100).await;
@@ -220,7 +221,7 @@ fn results_that_are_not_whole_are_refused() {
     run(|rig| async move {
         for answer in [Answer::Whole, Answer::Late, Answer::Swapped, Answer::Long, Answer::Absent] {
             let (driver, queue) = queue(&rig, 16).await;
-            let client = client(&queue, Rules::only(Method::Inline), Results::Inline);
+            let client = client(&queue, Rules::only(Method::Inline), ResultMethod::Inline);
             let mut buffer = client.buffer().unwrap();
             for step in 0..40_u32 {
                 let payload = pattern(60, step as usize);
@@ -280,7 +281,7 @@ fn results_that_are_not_whole_are_refused() {
 fn a_part_that_never_comes_ends_with_a_reset() {
     run(|rig| async move {
         let (driver, queue) = queue(&rig, 16).await;
-        let client = client(&queue, Rules::only(Method::Inline), Results::Inline);
+        let client = client(&queue, Rules::only(Method::Inline), ResultMethod::Inline);
         rig.fake.answer.set(Answer::Short);
         let done = Channel::unbounded(&rig.clock);
         let (reader, sent) = (client.clone(), done.clone());

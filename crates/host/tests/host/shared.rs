@@ -2,6 +2,7 @@
 
 use crate::fake::{BLOCKS, Fake};
 use byteway_clock::{Channel, Delay, Executor, Timing};
+use byteway_content::BlockSize;
 use byteway_host::{
     BaseState, Client, ClientConfig, Completion, Driver, DriverConfig, HostCosts, Method, Oracle, Port,
     QueueConfig, Registers, Rules,
@@ -9,7 +10,6 @@ use byteway_host::{
 use byteway_link::memory::Mapped;
 use byteway_link::{Bar, DeviceEnd, Link, Memory, MmioWrite};
 use byteway_testkit::link_config;
-use byteway_wire::content::BlockSize;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -6,9 +6,9 @@ use byteway_assembly::jbof::{
     VirtualConfig,
 };
 use byteway_clock::{Rate, Station};
+use byteway_content::UNIT_BYTES;
 use byteway_jbof::fabric::FabricConfig;
 use byteway_scenario::{Arbitration, HostPlan, JbofPlan, Platform as Word, Scenario, Weights};
-use byteway_wire::content::UNIT_BYTES;
 use std::rc::Rc;
 
 /// Configuration of the enclosure without its drives.

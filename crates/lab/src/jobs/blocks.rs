@@ -1,11 +1,11 @@
 //! Workers of jobs on block namespaces.
 
 use super::ios::{Ios, Performed};
+use byteway_content::UNIT_BYTES;
 use byteway_host::io::Direction;
 use byteway_host::{
     BlockIoError, Client, ClientConfig, Counts, IoError, Namespace, Oracle, QueuePair, Rules, SplitBuffer,
 };
-use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::Range;
 use byteway_workload::{Generator, Io, JobPlan, Kind, Verify};
 use std::cell::RefCell;

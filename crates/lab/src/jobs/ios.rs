@@ -2,7 +2,7 @@
 
 use byteway_clock::{SpanRecord, SpanTrail};
 use byteway_host::{AnyIoError, IoError, SplitDone};
-use byteway_measure::Operated;
+use byteway_results::Operated;
 use byteway_workload::{Generator, Io};
 use std::cell::RefCell;
 

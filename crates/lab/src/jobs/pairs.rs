@@ -9,13 +9,12 @@ use crate::lsm::LsmError;
 use crate::spans::joined;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, SpanRecord};
-use byteway_console::error::InputError;
-use byteway_host::{
-    BulkLimits, Counts, Driver, KvBulk, KvClient, KvConfig, KvOracle, LossWindow, QueuePair, StoreIf,
-};
 use byteway_host::{ClientErrorKind, IoBuffer, IoError, KvIoError};
-use byteway_measure::{Completed, Operated};
+use byteway_host::{Counts, Driver, KvBulk, KvClient, KvConfig, KvOracle, LossWindow, QueuePair, StoreIf};
+use byteway_results::{Completed, Operated};
+use byteway_text::error::InputError;
 use byteway_wire::nvme::kv::Key;
+use byteway_wire::nvme::vendor::kv::BulkLimits;
 use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvOp, KvPlan, KvSource, Verb};
 use byteway_workload::{Io, JobPlan, Kind, Source};
 use std::cell::RefCell;

@@ -2,9 +2,10 @@
 
 use super::ios::{Ios, Performed};
 use byteway_host::{
-    Counts, IoBuffer, IoError, PayloadClient, PayloadConfig, PayloadIoError, QueuePair, Results, Rules,
-    SinkBase, SinkOracle,
+    Counts, IoBuffer, IoError, PayloadClient, PayloadConfig, PayloadIoError, QueuePair, Rules, SinkBase,
+    SinkOracle,
 };
+use byteway_transfer::result::ResultMethod;
 use byteway_workload::{Generator, Io, JobPlan, Kind};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,14 +14,14 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub struct Sink {
     /// Return path of read results.
-    pub results: Results,
+    pub results: ResultMethod,
     /// Expected content; `None`: only checksums are compared.
     pub oracle: Option<Rc<RefCell<SinkOracle>>>,
 }
 
 impl Sink {
     /// With an oracle if data is to be verified. `is_fresh`: the sink was never written.
-    pub fn new(results: Results, verify: bool, is_fresh: bool) -> Sink {
+    pub fn new(results: ResultMethod, verify: bool, is_fresh: bool) -> Sink {
         let base = if is_fresh { SinkBase::Zeroes } else { SinkBase::Unknown };
         Sink { results, oracle: verify.then(|| Rc::new(RefCell::new(SinkOracle::new(base)))) }
     }

@@ -9,14 +9,14 @@ use crate::tables::query::{Answer, AskFailure, Executor, failed};
 use crate::tables::split::{QueryShape, SplitQuery};
 use crate::tables::{Session, TableInfo};
 use byteway_clock::random::Rng;
-use byteway_console::error::InputError;
-use byteway_console::progress::Progress;
 use byteway_host::{
     ClientErrorKind, Counts, Driver, IoError, Method, QueuePair, Rules, TablesClient, TablesConfig,
 };
-use byteway_measure::{Completed, Queried};
 use byteway_query::rest::{RestExecution, RestLimits};
 use byteway_query::{Execution, Form, RecordBatch, Task, difference};
+use byteway_results::{Completed, Queried};
+use byteway_text::error::InputError;
+use byteway_text::progress::Progress;
 use byteway_wire::nvme::csi;
 use byteway_workload::query::{QueryPlace, QueryPlan, QueryTask, QueryTurns, TableRows};
 use byteway_workload::{Io, JobPlan, Kind, Source};

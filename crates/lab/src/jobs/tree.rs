@@ -9,7 +9,7 @@ use byteway_clock::{Clock, Semaphore, SpanRecord};
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::{Driver, KvOracle, KvOutcome, QueuePair};
 use byteway_host::{KvError, KvIoError};
-use byteway_measure::Operated;
+use byteway_results::Operated;
 use byteway_wire::nvme::kv::Key;
 use byteway_workload::JobPlan;
 use byteway_workload::kv::{KvOp, Verb};

@@ -5,7 +5,8 @@ use crate::drive_model::DriveModel;
 use crate::tables::reading::DEPTH;
 use byteway_assembly::jbof::Jbof;
 use byteway_clock::Station;
-use byteway_host::{Completion, Method, Multipath, QueuePair, Results, Rules};
+use byteway_host::{Completion, Method, Multipath, QueuePair, Rules};
+use byteway_transfer::result::ResultMethod;
 use byteway_workload::query::{QueryPlace, TableRows};
 use byteway_workload::{JobPlan, Source};
 use std::rc::Rc;
@@ -31,7 +32,7 @@ pub struct WorkerOptions {
     /// Access to the drive's sink instead of blocks.
     pub sink: Option<Sink>,
     /// Return path of retrieved values on a key-value drive.
-    pub results: Results,
+    pub results: ResultMethod,
     /// Initial content of a drive with tables.
     pub tables: Vec<TableRows>,
     /// Performance model of such a drive.
@@ -54,8 +55,8 @@ impl WorkerOptions {
         // Minimum per entry: 52 B of a payload, 14 B of a result.
         let payload = if self.rules.methods().is_empty() { 0 } else { bytes.div_ceil(52) };
         let result = match &self.sink {
-            Some(sink) if sink.results == Results::Inline => bytes_max.div_ceil(14),
-            None if self.results == Results::Inline => bytes_max.div_ceil(14),
+            Some(sink) if sink.results == ResultMethod::Inline => bytes_max.div_ceil(14),
+            None if self.results == ResultMethod::Inline => bytes_max.div_ceil(14),
             _ => 0,
         };
         let carried = payload.max(result);

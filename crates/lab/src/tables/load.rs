@@ -4,11 +4,11 @@
 use crate::error::AttachedError;
 use crate::tables::Session;
 use byteway_clock::random::Rng;
-use byteway_console::error::InputError;
-use byteway_console::progress::Progress;
 use byteway_host::IoError;
 use byteway_query::schema::NAME_BYTES_MAX;
 use byteway_query::{Column, RecordBatch, Schema, ipc};
+use byteway_text::error::InputError;
+use byteway_text::progress::Progress;
 use byteway_wire::nvme::status::Status;
 use byteway_workload::query::{Batches, RowSource};
 

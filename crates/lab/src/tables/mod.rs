@@ -27,13 +27,13 @@ use crate::location::{Access, DriveLocation, Holds, in_directory, simulated};
 
 pub use crate::location::DriveSource;
 use byteway_clock::{Clock, Delay, SpanRecord, Station};
-use byteway_console::error::InputError;
 use byteway_firmware::Site;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{Arbitration, IoBuffer, Method, Port, ProgramsClient, Rules, TablesClient, TablesConfig};
 use byteway_link::Direction;
 use byteway_query::{Form, Schema};
 use byteway_scenario::{Device, Options};
+use byteway_text::error::InputError;
 use byteway_wire::nvme::csi;
 use byteway_wire::nvme::vendor::csd::{Problem, TableRecord};
 use std::cell::RefCell;

@@ -11,11 +11,11 @@ use crate::tables::query::Executor;
 use crate::tables::reading::{DEPTH, commands};
 use crate::tables::sample::SelectivitySample;
 use crate::tables::{Session, TableInfo};
-use byteway_console::error::InputError;
-use byteway_console::table::{bytes, time};
 use byteway_query::cost::Amount;
 use byteway_query::estimate::{RowCost, row_cost};
 use byteway_query::{ColumnType, DataType, Execution, GroupMeta, Query, QueryError, Refusal, Task};
+use byteway_text::error::InputError;
+use byteway_text::table::{bytes, time};
 
 /// Execution plan of a query, with its estimates.
 #[derive(Clone, Debug, PartialEq)]

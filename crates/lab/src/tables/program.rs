@@ -5,12 +5,12 @@ use crate::error::AttachedError;
 use crate::tables::query::{Answer, Executor};
 use crate::tables::{Session, TableInfo};
 use byteway_clock::SpanRecord;
-use byteway_console::error::InputError;
 use byteway_host::{ProgramsClient, ProgramsError};
 use byteway_program::{Counts, Filter, Fuel, Program, Weights, elf};
 use byteway_query::cost::Amount;
 use byteway_query::row_filter::{FilterColumns, keep};
 use byteway_query::{ArrayRef, Execution, Form, GroupMeta, Operator, Task, Work, group, stream};
+use byteway_text::error::InputError;
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::csd::{FILTERED, Filtered};
 

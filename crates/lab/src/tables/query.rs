@@ -7,11 +7,11 @@ use crate::spans::joined;
 use crate::tables::reading::Reading;
 use crate::tables::{Session, TableInfo};
 use byteway_clock::{Delay, SpanRecord};
-use byteway_console::error::InputError;
 use byteway_query::cost::Amount;
 use byteway_query::{
     Execution, Form, GroupMeta, QueryError, RecordBatch, SchemaRef, Task, Work, group, ipc, stream,
 };
+use byteway_text::error::InputError;
 use byteway_wire::nvme::vendor::csd::{GroupRecord, Problem};
 
 /// Maximum size of a result in bytes. It is held twice: as received, and decoded.

@@ -7,10 +7,10 @@ use crate::tables::plan::{Plan, result_bytes_most};
 use crate::tables::query::{Answer, AskFailure, Executor};
 use crate::tables::{Session, TableInfo};
 use byteway_clock::SpanRecord;
-use byteway_console::error::InputError;
 use byteway_query::cost::Amount;
 use byteway_query::rest::{PushPolicy, RestExecution, RestLimits, Scan, Split, TableFacts, WholeQuery};
 use byteway_query::{Form, QueryError, Task};
+use byteway_text::error::InputError;
 
 /// A split query.
 #[derive(Clone, Debug)]

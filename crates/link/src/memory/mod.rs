@@ -31,7 +31,7 @@ pub use mapped::Mapped;
 pub use simulated::Simulated;
 
 use crate::ledger::Direction;
-use byteway_wire::content::{Content, Pattern, UNIT_BYTES};
+use byteway_content::{Content, Pattern, UNIT_BYTES};
 use regions::Regions;
 use std::cell::Cell;
 use std::rc::Rc;

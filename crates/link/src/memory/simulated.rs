@@ -4,7 +4,7 @@
 //! when they are read, or when a part of the page is written. Most payload is never read.
 
 use super::backing::{Fault, PAGE_BYTES};
-use byteway_wire::content::{Pattern, UNIT_BYTES};
+use byteway_content::{Pattern, UNIT_BYTES};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;

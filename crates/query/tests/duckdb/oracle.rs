@@ -46,7 +46,8 @@ impl Oracle {
     /// is `required`, and in continuous integration (`CI`). `BYTEWAY_PYTHON` selects the Python.
     pub fn start() -> Option<Self> {
         let python = python();
-        let required = byteway_needs::is_required("BYTEWAY_DUCKDB") || byteway_needs::is_ci();
+        let required =
+            byteway_testkit::needs::is_required("BYTEWAY_DUCKDB") || byteway_testkit::needs::is_ci();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/duckdb/oracle.py");
         let started = Command::new(&python)
             .arg(script)
@@ -66,7 +67,7 @@ impl Oracle {
         let missing = format!(
             "{python} has no duckdb {MAJOR}x (it says {version:?}): pip install 'duckdb>=2,<3', and name its python in BYTEWAY_PYTHON"
         );
-        byteway_needs::missing(&missing, required);
+        byteway_testkit::needs::missing(&missing, required);
         None
     }
 

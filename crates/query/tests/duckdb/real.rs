@@ -37,7 +37,9 @@ fn laghos(random_queries: usize) {
     let Some(mut oracle) = Oracle::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     for (name, count) in [("test1", 8), ("test2", 1000), ("test4", 100_000)] {
-        let Some(file) = byteway_needs::trace(&format!("tables/laghos/{name}.parquet")) else { return };
+        let Some(file) = byteway_testkit::needs::trace(&format!("tables/laghos/{name}.parquet")) else {
+            return;
+        };
         let rows = rows_of_any(&mut oracle, &file, folder.path());
         assert_eq!(rows.num_rows(), count);
         let table = Table::new(name, &rows, &[8192], folder.path());
@@ -76,9 +78,9 @@ fn deep_water_is_filtered_as_duckdb_does() {
     let Some(mut oracle) = Oracle::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     for (name, step) in [("step_0", "00000"), ("step_16118", "16118")] {
-        let Some(packed) =
-            byteway_needs::trace(&format!("tables/deep-water/pv_insitu_300x300x300_{step}.parquet.br"))
-        else {
+        let Some(packed) = byteway_testkit::needs::trace(&format!(
+            "tables/deep-water/pv_insitu_300x300x300_{step}.parquet.br"
+        )) else {
             return;
         };
         let file = folder.path().join("inflated.parquet");

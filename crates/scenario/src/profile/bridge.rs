@@ -7,7 +7,7 @@ use super::collection::{self, Collection};
 use super::completion::Completion;
 use super::fault::{KeyError, fault, one_of, within};
 use super::switch::{self, Switch};
-use byteway_console::units::{Bytes, Frequency, Percent};
+use byteway_text::units::{Bytes, Frequency, Percent};
 
 /// A bridge in front of complete drives, over which it stripes. The rest of the profile describes one of
 /// these drives, except for `link`, which is the card's, `controller`, which both have, and `drive.capacity`,

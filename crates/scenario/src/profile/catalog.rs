@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Completion, DRIVES, HOSTS, HostProfile, NETWORKS, NetworkProfile, Profile, Transport};
-use byteway_console::units::{Bytes, Picos, Rate};
+use byteway_text::units::{Bytes, Picos, Rate};
 
 /// A drive's profile in a line.
 #[derive(Clone, Debug, Serialize)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Flash;
 use super::fault::{KeyError, MILLISECOND, SECOND, fault, within};
-use byteway_console::units::Picos;
+use byteway_text::units::Picos;
 
 /// Blocks that store one bit per cell: fast to program, and later folded into the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! Coordination of garbage collection in arrays.
 
 use super::fault::{KeyError, within};
-use byteway_console::units::Percent;
+use byteway_text::units::Percent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

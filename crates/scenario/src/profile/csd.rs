@@ -1,7 +1,7 @@
 //! The section `[csd]` of a profile: query execution of a computational drive, and its cost.
 
 use super::fault::{KeyError, within};
-use byteway_console::units::{Bytes, Picos};
+use byteway_text::units::{Bytes, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, SECOND, fault, within};
-use byteway_console::units::{Bytes, Picos};
+use byteway_text::units::{Bytes, Picos};
 
 /// Memory of the drive that the host accesses over CXL.mem, on the link's lanes. Default: none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::completion::Completion;
 use super::fault::{KeyError, MILLISECOND, SECOND, fault, one_of, within};
 use super::switch::{self, Switch};
-use byteway_console::units::{Bytes, Frequency, Picos, Rate};
+use byteway_text::units::{Bytes, Frequency, Picos, Rate};
 
 /// Where the firmware runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

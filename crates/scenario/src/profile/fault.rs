@@ -1,6 +1,6 @@
 //! Invalid values of a file, by key.
 
-use byteway_console::units::{Bytes, Picos};
+use byteway_text::units::{Bytes, Picos};
 
 /// Unit of the flash translation layer: 4 KiB.
 pub const MAP_UNIT_BYTES: u64 = 4096;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, MAP_UNIT_BYTES, fault, within};
-use byteway_console::units::Bytes;
+use byteway_text::units::Bytes;
 
 /// The store of a drive with the personality `kv`: an index and a value log in flash. Except for pages of the
 /// value log, everything is in units of 4 KiB.

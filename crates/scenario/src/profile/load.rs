@@ -10,8 +10,8 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::source::{Index, Sources, Texts, Tree, merge};
-use byteway_console::error::{InputError, suggest};
-use byteway_console::units::excerpt;
+use byteway_text::error::{InputError, suggest};
+use byteway_text::units::excerpt;
 
 /// Depth of a chain of bases, at most.
 const BASES_MAX: usize = 8;
@@ -103,7 +103,7 @@ fn take_base(
 mod tests {
     use super::*;
     use crate::profile::{DRIVES, HOSTS, HostProfile, Profile};
-    use byteway_console::units::Picos;
+    use byteway_text::units::Picos;
 
     fn host(text: &str) -> Result<HostProfile, InputError> {
         let folder = tempfile::tempdir().unwrap();

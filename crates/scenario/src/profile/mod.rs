@@ -24,7 +24,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use byteway_console::units::{Bytes, Frequency, Percent, Picos, Rate};
+use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 use byteway_wire::nvme::vendor::Extension;
 
 use fault::{MILLISECOND, SECOND, one_of, power_of_two};

@@ -2,7 +2,7 @@
 
 use super::fault::{SECOND, within};
 use super::{KeyError, fault, load};
-use byteway_console::units::{Bytes, Picos, Rate};
+use byteway_text::units::{Bytes, Picos, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

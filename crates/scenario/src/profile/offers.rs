@@ -1,6 +1,6 @@
 //! Transfer methods that a profile offers, and the built-in drives that offer them.
 
-use byteway_console::units::Bytes;
+use byteway_text::units::Bytes;
 use byteway_transfer::Method;
 use byteway_wire::nvme::vendor::Extension;
 

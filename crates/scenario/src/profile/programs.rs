@@ -1,7 +1,7 @@
 //! The section `[programs]` of a profile: programs that the drive runs for its host, and its local memory.
 
 use super::fault::{KeyError, MAP_UNIT_BYTES, fault, within};
-use byteway_console::units::Bytes;
+use byteway_text::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

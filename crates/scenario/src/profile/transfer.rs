@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::fault::{KeyError, SECOND, fault, within};
 use crate::word::{FineMethod, FromWord, TableWord};
-use byteway_console::units::{Bytes, Picos};
+use byteway_text::units::{Bytes, Picos};
 use byteway_transfer::Method;
 use byteway_wire::nvme::vendor::Extension;
 

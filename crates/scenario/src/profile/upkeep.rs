@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::{KeyError, MAP_UNIT_BYTES, SECOND, fault, within};
 use super::switch::{self, Switch};
 use super::{Firmware, Gc};
-use byteway_console::units::{Age, Bytes, Percent, Picos};
+use byteway_text::units::{Age, Bytes, Percent, Picos};
 
 /// Wear leveling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

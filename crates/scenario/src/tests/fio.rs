@@ -274,7 +274,7 @@ fn engines_with_other_work_are_refused_for_that() {
 #[test]
 fn the_examples_of_fio_are_taken_or_refused_for_what_they_do() {
     let Some(folder) = std::env::var_os("BYTEWAY_FIO_EXAMPLES").map(std::path::PathBuf::from) else {
-        return byteway_needs::missing(
+        return byteway_testkit::needs::missing(
             "set BYTEWAY_FIO_EXAMPLES to the folder `examples` of fio's sources",
             false,
         );

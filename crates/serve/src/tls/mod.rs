@@ -26,7 +26,7 @@ pub use keys::{KeyLineError, Keys};
 pub use psk::{ConfiguredPsk, PskError, TlsPsk};
 pub use ring::KeyRing;
 
-use byteway_target::Peer;
+use byteway_nvmeof::Peer;
 use byteway_wire::fabrics::Nqn;
 use hello::Offer;
 use io::Descriptor;

@@ -3,7 +3,7 @@
 use super::psk::TlsPsk;
 use byteway_auth::GeneratedPsk;
 use byteway_clock::{Clock, Delay, Time};
-use byteway_target::{GeneratedKeys, Peer};
+use byteway_nvmeof::{GeneratedKeys, Peer};
 use byteway_wire::fabrics::Nqn;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -10,6 +10,7 @@
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Timing};
+use byteway_content::{BlockSize, Keep};
 use byteway_device::{ControllerConfig, DriveConfig, KvPolicy, NamespaceConfig, SiteConfig};
 use byteway_firmware::{Cycles, Ftl, FtlConfig, Space};
 use byteway_flash::Geometry;
@@ -21,7 +22,6 @@ use byteway_host::{
 use byteway_serve::attach::Attachment;
 use byteway_serve::drive::{Access, Setup, Stop, serve};
 use byteway_serve::function::Doorbells;
-use byteway_wire::content::{BlockSize, Keep};
 use byteway_wire::nvme::Range;
 use byteway_wire::nvme::kv::Key;
 use std::cell::RefCell;

@@ -2,8 +2,8 @@
 
 use crate::client::{Client, HOST, by_transport};
 use crate::service::Service;
-use byteway_target::discovery::{Port, Record};
-use byteway_target::{Hosts, Reached};
+use byteway_nvmeof::discovery::{Port, Record};
+use byteway_nvmeof::{Hosts, Reached};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::discovery::{DiscoveryEntry, DiscoveryLog, SubsystemType};
 use byteway_wire::nvme::feature::{AsyncEvent, AsyncEventConfig, fid};

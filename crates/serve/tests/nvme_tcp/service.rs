@@ -3,11 +3,11 @@
 use byteway_auth::Credentials;
 use byteway_clock::Timing;
 use byteway_device::DriveConfig;
+use byteway_nvmeof::{Directory, Hosts, SubsystemConfig};
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Stop, serve_all};
 use byteway_serve::nvme_tcp::Server;
 use byteway_serve::tls::{KeyRing, Keys};
 use byteway_serve::watch::DriveWatch;
-use byteway_target::{Directory, Hosts, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
 use std::net::SocketAddr;
 use std::sync::mpsc;

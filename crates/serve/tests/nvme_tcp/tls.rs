@@ -3,6 +3,7 @@
 use crate::client::{Client, HOST};
 use crate::service::Service;
 use byteway_clock::{Executor, Timing};
+use byteway_content::BlockSize;
 use byteway_host::fabric::ConnectError;
 use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
 use byteway_host::{
@@ -12,7 +13,6 @@ use byteway_host::{
 use byteway_link::Memory;
 use byteway_serve::tcp_host::Sockets;
 use byteway_serve::tls::{ConfiguredPsk, Connector, Keys, TlsError, TlsPsk};
-use byteway_wire::content::BlockSize;
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::status::{CONNECT_INVALID_HOST, CONNECT_INVALID_PARAMETERS};
 use byteway_wire::fabrics::tcp::Digests;

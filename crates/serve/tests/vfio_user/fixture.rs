@@ -1,6 +1,7 @@
 //! A small drive that is served in a thread, and clients for it.
 
 use byteway_clock::Timing;
+use byteway_content::BlockSize;
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
 use byteway_firmware::{Cycles, InjectedDefect};
 use byteway_flash::Geometry;
@@ -9,7 +10,6 @@ use byteway_serve::function::Doorbells;
 use byteway_serve::vfio_user::Client;
 use byteway_serve::vfio_user::channel::{ANSWER_LIMIT, Gone, Message};
 use byteway_serve::vfio_user::message::{Command, Header};
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::Methods;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};

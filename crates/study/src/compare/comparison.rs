@@ -32,9 +32,9 @@ use super::outcome::Outcome;
 use super::plan::{Plan, describe};
 use super::sizes;
 use super::vary::{Axis, Scale};
-use byteway_console::table::grouped;
-use byteway_measure::summary::Summary;
+use byteway_results::summary::Summary;
 use byteway_scenario::Scenario;
+use byteway_text::table::grouped;
 
 /// The result of a comparison.
 #[derive(Debug)]

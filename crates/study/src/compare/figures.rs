@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::found::RunResult;
-use byteway_console::number::ratio;
-use byteway_console::table::{Quantity, bytes, grouped, number, percent, rate, time};
-use byteway_measure::summary::{KindSummary, Latency, Summary};
+use byteway_results::summary::{KindSummary, Latency, Summary};
+use byteway_text::number::ratio;
+use byteway_text::table::{Quantity, bytes, grouped, number, percent, rate, time};
 use byteway_workload::Kind;
 
 /// A figure of a point.

@@ -11,8 +11,8 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::fnv::Fnv;
-use byteway_console::error::InputError;
 use byteway_scenario::Scenario;
+use byteway_text::error::InputError;
 use byteway_workload::kv::KvSource;
 use byteway_workload::query::RowSource;
 use byteway_workload::{Layout, Source};

@@ -1,7 +1,7 @@
 //! The result of a run as a comparison stores it.
 
-use byteway_measure::results::Curve;
-use byteway_measure::summary::Summary;
+use byteway_results::results::Curve;
+use byteway_results::summary::Summary;
 use serde::{Deserialize, Serialize};
 
 /// The result of a run in a comparison.

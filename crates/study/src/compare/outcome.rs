@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::found::RunResult;
 use super::plan::Plan;
 use super::store::{Store, StoreError};
-use byteway_console::error::with_causes;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::{Points, Progress};
 use byteway_lab::run::{Session, run};
-use byteway_measure::results::Series;
-use byteway_measure::summary::Summary;
+use byteway_results::results::Series;
+use byteway_results::summary::Summary;
 use byteway_scenario::Scenario;
+use byteway_text::error::with_causes;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::{Points, Progress};
 
 /// Outcome of a point.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use super::comparison::Comparison;
 use super::figures::Metric;
 use super::plan::describe;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Unit};
-use byteway_console::table::rate;
+use byteway_text::table::rate;
 
 /// A point: price of a drive, and throughput of all.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,10 +8,10 @@ use super::figures::Metric;
 use super::fingerprint::{Fingerprint, fingerprint};
 use super::vary::{Axis, Jobs, POINTS_MAX, place, resolve, split};
 use crate::shell::quoted;
-use byteway_console::error::{InputError, SourceLocation, suggest};
-use byteway_console::units::excerpt;
 use byteway_scenario::source::{Sources, Texts};
 use byteway_scenario::{Options, Scenario, ScenarioInput};
+use byteway_text::error::{InputError, SourceLocation, suggest};
+use byteway_text::units::excerpt;
 use byteway_workload::{Issue, JobPlan};
 
 /// The user's request.

@@ -11,9 +11,9 @@ use super::plan::describe;
 use super::sizes::is_method;
 use super::vary::{Axis as Key, Scale};
 use crate::report::{Axis, Chart, Figure, Ink, Page, Section, Table, Unit};
-use byteway_console::table::{grouped, time};
-use byteway_measure::summary::Summary;
+use byteway_results::summary::Summary;
 use byteway_scenario::profile::Completion;
+use byteway_text::table::{grouped, time};
 use byteway_workload::Kind;
 
 /// Lines in one chart, at most, so that they can be distinguished.

@@ -15,8 +15,8 @@ use super::finding::{Fact, Finding, FindingInput, without};
 use super::found::RunResult;
 use super::plan::{Plan, Planned};
 use super::vary::{Axis, Scale};
-use byteway_console::table::{grouped, time};
 use byteway_scenario::Scenario;
+use byteway_text::table::{grouped, time};
 use byteway_transfer::Method;
 use byteway_workload::{JobPlan, Source, Synthetic};
 

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::fingerprint::Fingerprint;
 use super::fnv::Fnv;
 use super::found::RunResult;
-use byteway_console::error::InputError;
-use byteway_measure::output::{Output, OutputError, POINT_RESULTS, POINTS, RESULTS, folders};
+use byteway_results::output::{Output, OutputError, POINT_RESULTS, POINTS, RESULTS, folders};
+use byteway_text::error::InputError;
 
 /// Why the results of a comparison cannot be stored.
 #[derive(Debug, thiserror::Error)]

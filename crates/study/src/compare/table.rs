@@ -6,8 +6,8 @@ use super::comparison::Comparison;
 use super::figures::{Metric, difference, equal};
 use super::finding::SHOWN_MAX;
 use super::outcome::Outcome;
-use byteway_console::table::{Cell, Column, Printout, TextTable, Width, grouped, percent};
 use byteway_scenario::profile::Completion;
+use byteway_text::table::{Cell, Column, Printout, TextTable, Width, grouped, percent};
 
 /// Text of an empty cell.
 const NOTHING: &str = "-";

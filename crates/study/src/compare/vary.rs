@@ -8,9 +8,9 @@
 //! `0..100+25` is 0, 25 and so on; `1..4` has steps of one. Sizes and times have units: `4 KiB..1 MiB x2`,
 //! `10 us..50 us + 10 us`.
 
-use byteway_console::error::{InputError, SourceLocation, nearest};
-use byteway_console::units::{Bytes, Picos, excerpt};
 use byteway_scenario::profile::KvStore;
+use byteway_text::error::{InputError, SourceLocation, nearest};
+use byteway_text::units::{Bytes, Picos, excerpt};
 
 /// Runs of a comparison, and values of a key, at most: more are a mistake in a range.
 pub const POINTS_MAX: usize = 10_000;

@@ -1,8 +1,8 @@
 //! The constants of a profile that can be fitted: key, physical bounds, and the loads that depend on them.
 
 use super::measurement::{Load, State};
-use byteway_console::units::{Percent, Picos, Rate};
 use byteway_scenario::profile::Profile;
+use byteway_text::units::{Percent, Picos, Rate};
 use byteway_workload::Kind;
 
 /// A constant, or several of one kind that change by a common factor.

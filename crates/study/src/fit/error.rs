@@ -1,6 +1,6 @@
 //! Why constants could not be fitted.
 
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 /// Why constants could not be fitted.
 #[derive(Debug, thiserror::Error)]

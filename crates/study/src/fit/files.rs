@@ -7,8 +7,8 @@ use super::measurement::Measurements;
 use super::outcome::Fit;
 use super::points_csv::read_csv;
 use super::report::report;
-use byteway_console::error::InputError;
-use byteway_console::file::read_small_file;
+use byteway_text::error::InputError;
+use byteway_text::file::read_small_file;
 
 /// Reads measurements: a table if the path ends in `.csv`, else fio's JSON.
 ///

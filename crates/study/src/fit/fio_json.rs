@@ -7,8 +7,8 @@
 use serde_json::Value;
 
 use super::measurement::{Figure, Load, Measurements, Point, State, kind_name};
-use byteway_console::error::{InputError, SourceLocation};
-use byteway_console::units::{excerpt, fio_bytes};
+use byteway_text::error::{InputError, SourceLocation};
+use byteway_text::units::{excerpt, fio_bytes};
 use byteway_workload::{Kind, Rw};
 
 /// Jobs of a file, at most.

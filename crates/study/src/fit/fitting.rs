@@ -16,11 +16,11 @@ use super::model::{Model, Setup};
 use super::outcome::{ConstantOutcome, Fit, FittedPoint, Residual, Verdict};
 use super::search::{STEPS_MAX, Search};
 use super::structure;
-use byteway_console::error::{InputError, suggest};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Points;
-use byteway_console::units::excerpt;
 use byteway_scenario::profile::Profile;
+use byteway_text::error::{InputError, suggest};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Points;
+use byteway_text::units::excerpt;
 
 /// Which points are held out.
 #[derive(Clone, Debug, PartialEq)]
@@ -423,10 +423,10 @@ fn limit_note(points: &[Point], base: &Profile) -> Option<String> {
         format!(
             "point `{name}` moved {}, more than PCIe Gen{} x{} of the base carries ({}): set `drive.override.link.generation` or \
              `lanes`, or add --structure",
-            byteway_console::table::rate(bytes),
+            byteway_text::table::rate(bytes),
             base.link.generation,
             base.link.lanes,
-            byteway_console::table::rate(carries)
+            byteway_text::table::rate(carries)
         )
     })
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use byteway_console::error::InputError;
-use byteway_console::units::{Bytes, Picos};
+use byteway_text::error::InputError;
+use byteway_text::units::{Bytes, Picos};
 
 /// How long and over what the jobs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

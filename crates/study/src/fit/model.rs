@@ -10,13 +10,13 @@ use super::constant::{Constant, Values, settings};
 use super::error::FitError;
 use super::measurement::{Figure, Load, Point, State};
 use crate::compare::{Outcome, RunResult, run_followed};
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Points;
-use byteway_console::units::{Bytes, Rate};
+use byteway_content::UNIT_BYTES;
 use byteway_scenario::profile::Profile;
 use byteway_scenario::{Options, Scenario};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Points;
+use byteway_text::units::{Bytes, Rate};
 use byteway_workload::Kind;
 
 /// Units of 4 KiB that a run reads or writes for its figures, at most, and in addition to fill a write
@@ -276,7 +276,7 @@ fn measured(found: &RunResult, figure: Figure) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use byteway_console::progress::Hidden;
+    use byteway_text::progress::Hidden;
     use byteway_workload::Rw;
 
     fn point(rw: Rw, bs: u64, iodepth: u32, state: State, rate: Option<u64>) -> Point {

@@ -23,8 +23,8 @@ use super::identify::Reason;
 use super::measurement::{Figure, Load};
 use super::model::quoted;
 use super::structure::Derived;
-use byteway_console::table::{number, rate, time};
 use byteway_scenario::profile::Profile;
+use byteway_text::table::{number, rate, time};
 
 /// What became of a constant.
 #[derive(Clone, Debug, PartialEq)]

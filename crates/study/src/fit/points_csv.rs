@@ -10,8 +10,8 @@
 //! one point. Lines that begin with `#` are comments.
 
 use super::measurement::{Figure, Load, Measurements, Point, State};
-use byteway_console::error::{InputError, SourceLocation, suggest};
-use byteway_console::units::{excerpt, fio_bytes};
+use byteway_text::error::{InputError, SourceLocation, suggest};
+use byteway_text::units::{excerpt, fio_bytes};
 use byteway_workload::{Kind, Rw};
 
 /// Columns, of which the first five and `value` are required.

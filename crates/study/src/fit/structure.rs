@@ -7,11 +7,11 @@ use super::estimate::estimate;
 use super::measurement::{Figure, Point, State};
 use super::model::{Model, Setup};
 use super::search::Search;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Points;
-use byteway_console::table::rate;
 use byteway_lab::drive_model::DriveModel;
 use byteway_scenario::profile::Profile;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Points;
+use byteway_text::table::rate;
 use serde::Serialize;
 
 /// A number that the points decide, or leave open.

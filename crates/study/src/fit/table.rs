@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::outcome::{Fit, FittedPoint, Residual, Spread, Verdict, given_words, shown, shown_figure};
-use byteway_console::table::{Column, Printout, TextTable, Width};
+use byteway_text::table::{Column, Printout, TextTable, Width};
 
 /// Text of an empty cell.
 const NOTHING: &str = "-";

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::chart::Chart;
 use super::script;
-use byteway_console::table::TextTable;
+use byteway_text::table::TextTable;
 
 /// A report.
 #[derive(Clone, Debug, Default)]

@@ -8,10 +8,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::verdict::Verdict;
-use byteway_console::error::InputError;
-use byteway_console::table::grouped;
-use byteway_console::units::excerpt;
 use byteway_scenario::source::{Index, Sources, Texts};
+use byteway_text::error::InputError;
+use byteway_text::table::grouped;
+use byteway_text::units::excerpt;
 
 /// The contents of a claims file.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,9 +1,9 @@
 //! Why a claim could not be measured.
 
 use byteway_clock::Stalled;
-use byteway_console::error::InputError;
 use byteway_device::ConfigError;
 use byteway_host::{DriverError, IoError, KvIoError};
+use byteway_text::error::InputError;
 
 /// Why a claim could not be measured. A negative verdict is not an error.
 #[derive(Debug, thiserror::Error)]

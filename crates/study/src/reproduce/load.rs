@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use byteway_console::table::grouped;
+use byteway_text::table::grouped;
 
 /// Operation and order of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use super::error::Measured;
 use super::point::{Lengths, Points, Spec};
 use super::verdict::Measurement;
 use crate::report::Section;
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 /// A paper.
 #[derive(Debug)]

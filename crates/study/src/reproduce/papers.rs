@@ -2,7 +2,7 @@
 
 use super::paper::Paper;
 use super::{bandslim, byteexpress, espresso, nvmeof, pcie_ssd};
-use byteway_console::error::{InputError, suggest};
+use byteway_text::error::{InputError, suggest};
 
 /// All papers.
 pub const PAPERS: [&Paper; 5] =
@@ -16,7 +16,7 @@ pub fn paper(name: &str) -> Result<&'static Paper, InputError> {
     PAPERS.into_iter().find(|paper| paper.name == name).ok_or_else(|| {
         let names: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
         InputError::new(
-            format!("no such paper: `{}`", byteway_console::units::excerpt(name)),
+            format!("no such paper: `{}`", byteway_text::units::excerpt(name)),
             suggest(name, &names),
         )
     })

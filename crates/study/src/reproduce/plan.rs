@@ -5,9 +5,9 @@ use super::paper::Paper;
 use super::point::{Lengths, PAYLOADS_FULL, Spec};
 use super::reproduction::Reproduction;
 use super::work::{ReproduceOptions, specs, twice, work};
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Points;
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Points;
 
 /// How long each point runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,14 +9,14 @@ use super::error::{ClaimError, Measured};
 use super::load::Load;
 use super::tenants::Tenants;
 use crate::compare::{Figures, Metric, Outcome, RunResult};
-use byteway_console::error::InputError;
-use byteway_console::number::ratio;
-use byteway_measure::results::Series;
-use byteway_measure::summary::{
+use byteway_results::results::Series;
+use byteway_results::summary::{
     BulkRow, HostSummary, JbofSummary, KvStoreSummary, Latency, LinkRow, NetworkSummary, OperationRow,
     Summary,
 };
 use byteway_scenario::{Options, Platform, Scenario};
+use byteway_text::error::InputError;
+use byteway_text::number::ratio;
 use byteway_workload::Kind;
 
 /// Lengths of points.

@@ -11,9 +11,10 @@ use std::task::Poll;
 use byteway_clock::{Delay, Executor};
 use byteway_flash::Medium;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
-use byteway_host::{BulkLimits, KvBulk, KvClient, KvConfig, Method, Port, Rules, StoreIf};
+use byteway_host::{KvBulk, KvClient, KvConfig, Method, Port, Rules, StoreIf};
 use byteway_link::HostEnd;
 use byteway_wire::nvme::kv::Key;
+use byteway_wire::nvme::vendor::kv::BulkLimits;
 use byteway_world::PoweredDrive;
 
 use super::error::CutError;

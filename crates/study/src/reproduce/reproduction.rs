@@ -37,8 +37,8 @@ use super::papers::PAPERS;
 use super::point::{Ledger, Lengths, PointResult, Points, Spec};
 use super::verdict::{Check, Outcome, Verdict, agrees_with_full, judge, no_better_than_full};
 use crate::compare::{self, Metric};
-use byteway_console::error::with_causes;
-use byteway_measure::summary::{HostSummary, NetworkSummary};
+use byteway_results::summary::{HostSummary, NetworkSummary};
+use byteway_text::error::with_causes;
 
 /// The reproduction of a paper.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl Agreement {
 
     /// The agreement in a sentence.
     pub fn sentence(&self) -> String {
-        let [few, many] = self.payloads.map(byteway_console::table::grouped);
+        let [few, many] = self.payloads.map(byteway_text::table::grouped);
         let verdict = match self.agrees() {
             true => {
                 format!("within {AGREEMENT_PERCENT} %: the shorter run is representative of the longer one")

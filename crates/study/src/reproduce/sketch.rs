@@ -2,7 +2,7 @@
 
 use super::point::{PointResult, Points, Spec};
 use crate::report::{Axis, Chart, Ink, Unit};
-use byteway_console::table::time;
+use byteway_text::table::time;
 
 /// A change in percent.
 pub(super) fn change(ours: f64, theirs: f64) -> f64 {

@@ -6,7 +6,7 @@ use super::board::Departure;
 use super::claim::Claim;
 use super::reproduction::{Reproduction, falls_short, regressed};
 use super::verdict::{Judged, Outcome};
-use byteway_console::table::{Cell, Column, Printout, TextTable, Width, grouped};
+use byteway_text::table::{Cell, Column, Printout, TextTable, Width, grouped};
 
 /// Text of an empty cell.
 const NOTHING: &str = "-";

@@ -10,8 +10,8 @@ use super::paper::Paper;
 use super::point::{Lengths, Points, Spec};
 use super::reproduction::Agreement;
 use crate::compare::{Outcome, RunResult, run_followed};
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Points as Counter;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Points as Counter;
 
 /// Options of running points.
 pub(super) struct ReproduceOptions<'a> {

@@ -2,9 +2,9 @@
 //! use a cache at once, on any file system that renames atomically; on those with locks no two of them run the same point at the same time.
 
 use crate::compare::{Fingerprint, Kept, RunResult, read_kept};
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_measure::output::{OutputError, Unfinished, lock_file};
+use byteway_results::output::{OutputError, Unfinished, lock_file};
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};

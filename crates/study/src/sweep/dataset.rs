@@ -4,8 +4,8 @@ use super::plan::Sweep;
 use crate::compare::Metric;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::DataType;
-use byteway_measure::columns::{self, Column};
-use byteway_measure::output::OutputError;
+use byteway_results::columns::{self, Column};
+use byteway_results::output::OutputError;
 use std::sync::Arc;
 
 /// Name of the data set.

@@ -1,8 +1,8 @@
 //! A varied key: values in order, or a range that is drawn from.
 
 use crate::compare::{Amount, Axis, Jobs, Value, place, resolve};
-use byteway_console::error::InputError;
-use byteway_console::units::excerpt;
+use byteway_text::error::InputError;
+use byteway_text::units::excerpt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,9 +3,9 @@
 use super::cache::PointCache;
 use super::plan::{Answer, Sweep};
 use super::task::{Ran, Task};
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Points;
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Points;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 

@@ -6,8 +6,8 @@ use super::search::{Choice, POINTS_MAX, Search};
 use super::space::Space;
 use super::task::{Origin, Ran, Task};
 use crate::compare::{Outcome, fingerprint};
-use byteway_console::error::InputError;
 use byteway_scenario::Options;
+use byteway_text::error::InputError;
 
 /// A sweep. Ask for [`next`](Sweep::next) points, run them anywhere and in any order, [`tell`](Sweep::tell) their rows, and ask again.
 pub struct Sweep {

@@ -3,9 +3,9 @@
 use super::dimension::{Dimension, DimensionSection};
 use super::search::{Search, SearchSection};
 use crate::compare::{Value, job_count, place};
-use byteway_console::error::InputError;
 use byteway_scenario::source::{Index, Sources, Texts};
 use byteway_scenario::{Options, Scenario, ScenarioInput};
+use byteway_text::error::InputError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@ use super::plan::Sweep;
 use super::row::RowStatus;
 use super::search::metric;
 use crate::compare::Metric;
-use byteway_console::table::{Column, Printout, TextTable, Width, grouped};
-use byteway_measure::output::{Output, OutputError};
+use byteway_results::output::{Output, OutputError};
+use byteway_text::table::{Column, Printout, TextTable, Width, grouped};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 

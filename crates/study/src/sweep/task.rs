@@ -3,9 +3,9 @@
 use super::cache::PointCache;
 use super::row::Row;
 use crate::compare::{Outcome, SOURCES, fingerprint, run_followed};
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
 use byteway_scenario::{Options, Scenario, ScenarioInput};
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -30,8 +30,8 @@ use super::blkparse::kind_of_rwbs;
 use super::field::{FieldError, decimal, number, number32, put, scaled, shown};
 use super::spec::{Line, Spec};
 use crate::record::{Kind, Record};
-use byteway_console::error::suggest;
-use byteway_console::units::excerpt;
+use byteway_text::error::suggest;
+use byteway_text::units::excerpt;
 
 /// Columns used for writing, and as the header of a file: names from this list.
 pub(super) const SPEC: Spec = Spec {

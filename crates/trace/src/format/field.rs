@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use byteway_console::units::excerpt;
+use byteway_text::units::excerpt;
 
 /// Why a line is not a record.
 #[derive(Clone, Debug, PartialEq, Eq)]

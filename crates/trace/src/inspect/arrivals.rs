@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 use super::figures::six_decimals;
 use super::inspection::{Arrivals as Found, Gaps, Peak};
-use byteway_console::number::{ns, ratio};
+use byteway_text::number::{ns, ratio};
 
 const SECOND_PS: u64 = 1_000_000_000_000;
 

@@ -6,7 +6,7 @@ use super::figures::saturated;
 use super::inspection::{Addresses, DeviceRow};
 use crate::Kind;
 use crate::Record;
-use byteway_console::number::ratio;
+use byteway_text::number::ratio;
 
 /// Devices counted separately, at most: the largest public traces have some thousands of volumes.
 const DEVICES_MAX: usize = 1 << 16;

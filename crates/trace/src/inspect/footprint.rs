@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 
 use super::figures::six_decimals;
 use super::inspection::{Footprint as Found, Updates};
-use crate::reuse::{Distances, MissRatioCurve};
-use byteway_console::number::ratio;
+use byteway_reuse::{Distances, MissRatioCurve};
+use byteway_text::number::ratio;
 
 /// Units in the table, at most: 4 GiB of 4 KiB units, in some 50 MB. Half of it, the smallest sample, has a
 /// standard error of 0.14 %.

@@ -34,14 +34,14 @@ use byteway_clock::random::mix;
 
 use figures::{KINDS, saturated, six_decimals};
 
-use super::reuse::{Exact, MissRatioCurve};
-use super::shards::Shards;
 use super::{Reader, Record};
 use crate::Kind;
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::number::{ns, ratio};
-use byteway_console::units::Bytes;
+use byteway_reuse::Shards;
+use byteway_reuse::{Exact, MissRatioCurve};
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::number::{ns, ratio};
+use byteway_text::units::Bytes;
 
 /// Options of an inspection.
 #[derive(Clone, Debug)]

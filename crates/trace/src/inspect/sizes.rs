@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::figures::KINDS;
 use super::inspection::{SizeRow, Sizes as Found};
 use crate::Kind;
-use byteway_console::number::ratio;
+use byteway_text::number::ratio;
 
 /// Sizes counted exactly, at most. A trace of a real device has some hundreds.
 const DISTINCT_MAX: usize = 1 << 16;

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::inspection::{Curve, Inspection, Peak};
 use crate::Kind;
-use byteway_console::table::{
+use byteway_text::table::{
     Cell, Column, Printout, Quantity, TextTable, Width, binary_bytes, grouped, number, percent, time,
 };
-use byteway_console::units::Bytes;
+use byteway_text::units::Bytes;
 
 /// Length of the bar for a miss ratio of 1, in characters.
 const BAR: usize = 40;

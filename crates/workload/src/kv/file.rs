@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 /// The error for a file that cannot be used as a parameter file.
 pub(super) fn refused(path: &Path, what: &str) -> InputError {

@@ -15,7 +15,7 @@ use super::value::Ruler;
 use super::ycsb::{Chooser, Inserted, ScanRuler};
 use crate::distribution::Spread;
 use crate::settings::JobSettings;
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 /// Yields a worker's operations. Does not allocate while doing so.
 pub struct KvGenerator {

@@ -7,8 +7,8 @@ use byteway_clock::random::Stream;
 use serde::Deserialize;
 
 use super::file::refused;
-use byteway_console::error::InputError;
-use byteway_console::file::read_small_file;
+use byteway_text::error::InputError;
+use byteway_text::file::read_small_file;
 
 /// Values with weights.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::mix;
 
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 /// The longest key (NVMe Key Value Command Set 1.0, 2.1).
 pub const KEY_BYTES_MAX: usize = 16;

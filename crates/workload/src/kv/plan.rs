@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use byteway_host::BulkLimits;
+use byteway_wire::nvme::vendor::kv::BulkLimits;
 
 use super::histogram::Popularity;
 use super::key::{KEY_BYTES_MAX, KeyOrder};

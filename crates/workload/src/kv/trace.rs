@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use super::key::{KEY_BYTES_MAX, KeyBytes};
 use super::op::{KvOp, Verb};
 use super::value::VALUE_BYTES_MAX;
-use byteway_console::error::{InputError, SourceLocation};
-use byteway_console::units::excerpt;
+use byteway_text::error::{InputError, SourceLocation};
+use byteway_text::units::excerpt;
 use byteway_trace::archive::{open_regular, unpack};
 use byteway_trace::buffer::{Buffer, LINE_BYTES_MAX};
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
 use crate::direction::{percentages, split};
-use byteway_console::units::{Bytes, UnitError, excerpt, fio_bytes};
+use byteway_text::units::{Bytes, UnitError, excerpt, fio_bytes};
 
 /// Longest value that a workload stores, in bytes.
 pub const VALUE_BYTES_MAX: u32 = 16 << 20;

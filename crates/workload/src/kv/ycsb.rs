@@ -14,9 +14,9 @@ use byteway_clock::random::{Stream, Zipf};
 use super::file::refused;
 use super::op::Verb;
 use super::value::VALUE_BYTES_MAX;
-use byteway_console::error::InputError;
-use byteway_console::file::read_small_file;
-use byteway_console::units::excerpt;
+use byteway_text::error::InputError;
+use byteway_text::file::read_small_file;
+use byteway_text::units::excerpt;
 
 /// Skew of the zipfian choice.
 const THETA: f64 = 0.99;

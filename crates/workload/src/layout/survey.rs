@@ -9,8 +9,8 @@ use super::{DEVICES_MAX, Layout, Slice, UNIT_BYTES, UNITS_MAX, key};
 use crate::issue::Issue;
 use crate::recording::{Beyond, TracePlan, whole_blocks};
 use crate::settings::JobSettings;
-use byteway_console::error::InputError;
-use byteway_console::units::Bytes;
+use byteway_text::error::InputError;
+use byteway_text::units::Bytes;
 use byteway_trace::convert::scaled;
 use byteway_trace::{Reader, Record};
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use arrow_array::RecordBatch;
 use byteway_clock::random::Rng;
-use byteway_console::error::InputError;
 use byteway_query::Schema;
+use byteway_text::error::InputError;
 
 use super::draw::{Amount, Generator};
 use super::parquet::ParquetRows;

@@ -1,13 +1,13 @@
 //! Output of `byteway csd`: tables, rows, plans, and a comparison of costs.
 
-use byteway_console::table::{Cell, Column, Printout, Quantity, TextTable, grouped};
 use byteway_lab::tables::TableInfo;
 use byteway_lab::tables::plan::Plan;
 use byteway_lab::tables::query::{Answer, Executor};
 use byteway_lab::tables::split::QueryShape;
-use byteway_measure::output::print;
 use byteway_query::display::text;
 use byteway_query::{ArrayRef, ColumnType, RecordBatch, ipc};
+use byteway_results::output::print;
+use byteway_text::table::{Cell, Column, Printout, Quantity, TextTable, grouped};
 use serde_json::{Value, json};
 
 use super::super::flags::Tables;

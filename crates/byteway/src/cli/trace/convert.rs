@@ -8,10 +8,10 @@ use anyhow::anyhow;
 
 use super::flags::ReadFlags;
 use crate::terminal::Terminal;
-use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Progress;
-use byteway_measure::output::{StdoutError, Unfinished};
+use byteway_results::output::{StdoutError, Unfinished};
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 use byteway_trace::archive::Packing;
 use byteway_trace::convert::{Conversion, convert};
 use byteway_trace::writer::WriteError;

@@ -7,10 +7,10 @@ use super::flags::ReadFlags;
 use crate::cli::flags::{OutputFormat, Tables, size};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::Terminal;
-use byteway_console::error::InputError;
-use byteway_console::progress::Progress;
-use byteway_console::units::Bytes;
-use byteway_measure::output::print;
+use byteway_results::output::print;
+use byteway_text::error::InputError;
+use byteway_text::progress::Progress;
+use byteway_text::units::Bytes;
 use byteway_trace::inspect::{Options, SAMPLES, inspect};
 use byteway_trace::{Reader, file_name, is_stdin};
 

@@ -9,11 +9,12 @@ use crate::both_runners::runner::{How, run};
 use byteway_clock::{Delay, Timing};
 use byteway_device::{DriveConfig, TransferConfig};
 use byteway_host::{
-    Counts, Driver, DriverConfig, PayloadClient, PayloadConfig, QueueConfig, Results, SinkBase, SinkOracle,
+    Counts, Driver, DriverConfig, PayloadClient, PayloadConfig, QueueConfig, SinkBase, SinkOracle,
 };
 use byteway_link::{Direction, Entry, Purpose};
 use byteway_serve::function::Doorbells;
 use byteway_testkit::assert_at_rest;
+use byteway_transfer::result::ResultMethod;
 use byteway_transfer::{Method, Rules};
 use byteway_wire::nvme::vendor::Methods;
 use std::cell::RefCell;
@@ -54,7 +55,7 @@ struct Outcome {
     sink: Vec<u8>,
 }
 
-fn play(how: How, rules: Rules, results: Results) -> Outcome {
+fn play(how: How, rules: Rules, results: ResultMethod) -> Outcome {
     run(how, offering(), async move |setting| {
         let driver = Driver::attach(setting.port.clone(), DriverConfig::default()).await.unwrap();
         let queue = driver.create_queue_pair(QueueConfig::new(256)).await.unwrap();
@@ -111,7 +112,7 @@ impl Outcome {
 }
 
 /// Runs a method under every runner, and compares.
-fn same_everywhere(rules: Rules, results: Results) {
+fn same_everywhere(rules: Rules, results: ResultMethod) {
     let simulated = play(How::Virtual, rules, results);
     let name = rules.method.name();
     assert!(simulated.sink.iter().any(|byte| *byte != 0), "{name}: payloads have arrived");
@@ -131,15 +132,15 @@ fn every_method_carries_the_same_under_both_runners() {
     let is_carried = |method: &Method| !by_cxl.contains(method);
     for method in Method::ALL.into_iter().filter(is_carried) {
         let rules = Rules { threshold_bytes: 128, ..Rules::only(method) };
-        same_everywhere(rules, Results::Pointer);
+        same_everywhere(rules, ResultMethod::Pointer);
     }
-    same_everywhere(Rules { paper_encoding: true, ..Rules::only(Method::Inline) }, Results::Pointer);
+    same_everywhere(Rules { paper_encoding: true, ..Rules::only(Method::Inline) }, ResultMethod::Pointer);
 }
 
 // The same for results.
 #[test]
 fn every_kind_of_result_comes_back_the_same_under_both_runners() {
-    for results in [Results::Inline, Results::Rounded] {
+    for results in [ResultMethod::Inline, ResultMethod::Rounded] {
         same_everywhere(Rules::only(Method::Inline), results);
     }
 }
@@ -152,8 +153,8 @@ fn payloads_arrive_when_modelled_time_passes() {
     let is_carried = |method: &Method| !by_cxl.contains(method);
     for method in Method::ALL.into_iter().filter(is_carried) {
         let rules = Rules { threshold_bytes: 128, ..Rules::only(method) };
-        let simulated = play(How::Virtual, rules, Results::Inline);
-        let served = play(How::Served(Timing::Model, Doorbells::Mapped), rules, Results::Inline);
+        let simulated = play(How::Virtual, rules, ResultMethod::Inline);
+        let served = play(How::Served(Timing::Model, Doorbells::Mapped), rules, ResultMethod::Inline);
         simulated.is_that_of(&served, Doorbells::Mapped, method.name());
     }
 }

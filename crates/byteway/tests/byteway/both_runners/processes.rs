@@ -10,6 +10,7 @@
 use crate::both_runners::{MEMORY_BYTES, NS_4K_UNITS, NS_512_UNITS, drive_config, give_up_after};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Channel, Clock, Delay, Executor, Timing};
+use byteway_content::BlockSize;
 use byteway_host::{
     BaseState, BlockIoError, Client, ClientConfig, Driver, DriverConfig, IoBuffer, Method, Oracle, Port,
     QueueConfig, QueuePair, Rules,
@@ -19,7 +20,6 @@ use byteway_serve::attach::Attachment;
 use byteway_serve::function::{Doorbells, Function};
 use byteway_serve::vfio_user::Server;
 use byteway_testkit::{SmallWorld, assert_at_rest};
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::Range;
 use std::cell::{Cell, RefCell};
 use std::fs::File;

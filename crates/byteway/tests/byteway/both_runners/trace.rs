@@ -7,12 +7,12 @@ use crate::both_runners::runner::{How, run};
 use crate::both_runners::{NS_4K_UNITS, NS_512_UNITS, TRANSFER_BYTES_MAX, drive_config};
 use byteway_clock::Timing;
 use byteway_clock::random::{Rng, Stream};
+use byteway_content::UNIT_BYTES;
 use byteway_host::{Completion, Driver, DriverConfig, Port, QueueConfig, QueuePair};
 use byteway_link::memory::PAGE_BYTES;
 use byteway_serve::function::Doorbells;
 use byteway_testkit::assert_at_rest;
 use byteway_transfer::host::{Buffer, DataPointer, Planner, PointerKind};
-use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::feature::fid;
 use byteway_wire::nvme::{
     AdminOpcode, Cns, CreateCq, CreateSq, DatasetManagement, DeleteQueue, Flush, GetFeatures, GetLogPage,

@@ -50,7 +50,7 @@ impl Browser {
         let program = NAMES.iter().find_map(|name| found(name));
         let Some(program) = program else {
             let missing = format!("none of {NAMES:?} is in PATH: no report was opened in a browser");
-            byteway_needs::missing(&missing, byteway_needs::is_required("BYTEWAY_BROWSER"));
+            byteway_testkit::needs::missing(&missing, byteway_testkit::needs::is_required("BYTEWAY_BROWSER"));
             return None;
         };
         let profile = tempfile::tempdir().unwrap();

@@ -1,13 +1,13 @@
 //! Fixture: scenarios on a drive of round numbers (`round.toml`) or any other, run from text to summary.
 
-use byteway_console::error::with_causes;
-use byteway_console::interrupt::Interrupt;
-use byteway_console::progress::Progress;
 use byteway_lab::error::RunError;
 use byteway_lab::run::{Session, run as run_scenario};
-use byteway_measure::results::Results;
-use byteway_measure::summary::{KindSummary, Summary};
+use byteway_results::results::Results;
+use byteway_results::summary::{KindSummary, Summary};
 use byteway_scenario::{Options, Scenario};
+use byteway_text::error::with_causes;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 use byteway_workload::Source;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub fn folder() -> PathBuf {
 }
 
 /// A real trace, or a third party's parameter file, if available.
-pub use byteway_needs::trace as real;
+pub use byteway_testkit::needs::trace as real;
 
 /// Drive and host of round numbers. `drive` has further lines of `[drive]`, such as `override.flash.ways = 1`; `rest` has the jobs.
 pub fn round(drive: &str, rest: &str) -> String {

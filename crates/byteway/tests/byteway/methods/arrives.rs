@@ -4,7 +4,8 @@ use crate::methods::fixture::{BYTES_MAX, Rig, SINK_BYTES, Stage, payload};
 use byteway_clock::Channel;
 use byteway_clock::random::{Rng, Stream};
 use byteway_host::{Buffer, QueueConfig, QueuePair};
-use byteway_host::{PayloadClient, PayloadConfig, Results};
+use byteway_host::{PayloadClient, PayloadConfig};
+use byteway_transfer::result::ResultMethod;
 use byteway_transfer::{Method, Rules};
 use byteway_wire::nvme::vendor::{InlineSlots, Methods};
 use std::rc::Rc;
@@ -86,7 +87,8 @@ fn interleaved(seed: u64, methods: &[Method], entries: u32, burst: u32) {
         let mut worker = 0;
         for method in methods {
             let rules = rules(method, &mut random);
-            let results = [Results::Pointer, Results::Inline, Results::Rounded][random.below(3) as usize];
+            let results = [ResultMethod::Pointer, ResultMethod::Inline, ResultMethod::Rounded]
+                [random.below(3) as usize];
             let config = PayloadConfig { results, ..PayloadConfig::new(rules, BYTES_MAX) };
             let queue = pair(&stage, entries, config.methods()).await;
             let client = PayloadClient::new(queue, 1, config).unwrap();

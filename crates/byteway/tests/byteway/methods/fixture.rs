@@ -2,6 +2,7 @@
 
 use byteway_clock::random::Stream;
 use byteway_clock::{Clock, Delay};
+use byteway_content::BlockSize;
 use byteway_device::{
     ControllerConfig, DriveConfig, MemoryConfig, NamespaceConfig, SiteConfig, TransferConfig,
 };
@@ -10,7 +11,6 @@ use byteway_flash::Geometry;
 use byteway_host::{Driver, DriverConfig, HostCosts};
 use byteway_link::{CxlConfig, Flit, PcieConfig};
 use byteway_testkit::SmallWorld;
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::Methods;
 
 /// The longest payload in the tests.

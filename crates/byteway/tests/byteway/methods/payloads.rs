@@ -3,11 +3,12 @@
 
 use crate::methods::fixture::Rig;
 use byteway_clock::{Channel, Delay, Stage};
+use byteway_content::BlockSize;
 use byteway_host::{
     Buffer, Client, ClientConfig, Driver, HostCosts, IoError, Lost, Method, Oracle, PayloadClient,
-    PayloadConfig, QueueConfig, QueuePair, Results, Rules, SinkBase, SinkOracle,
+    PayloadConfig, QueueConfig, QueuePair, Rules, SinkBase, SinkOracle,
 };
-use byteway_wire::content::BlockSize;
+use byteway_transfer::result::ResultMethod;
 use byteway_wire::nvme::vendor::Methods;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -86,8 +87,8 @@ fn every_length_arrives_by_every_method() {
                 let mut config = PayloadConfig::new(rules, 8192);
                 config.oracle = Some(oracle.clone());
                 config.results = match entries {
-                    3 => Results::Rounded,
-                    _ => Results::Inline,
+                    3 => ResultMethod::Rounded,
+                    _ => ResultMethod::Inline,
                 };
                 let queue = pair(&driver, QueueConfig::new(entries), config.methods()).await;
                 let client = PayloadClient::new(queue.clone(), 1, config).unwrap();
@@ -165,7 +166,8 @@ fn methods_interleave_in_queues_of_any_depth() {
                 for queue in &all {
                     let mut config = PayloadConfig::new(rules, 1500);
                     config.oracle = Some(oracle.clone());
-                    config.results = if tasks % 2 == 0 { Results::Inline } else { Results::Pointer };
+                    config.results =
+                        if tasks % 2 == 0 { ResultMethod::Inline } else { ResultMethod::Pointer };
                     config.chunk_queues =
                         all.iter().filter(|other| other.qid() != queue.qid()).cloned().collect();
                     clients.push(PayloadClient::new(queue.clone(), 1, config).unwrap());
@@ -209,7 +211,7 @@ fn a_reset_at_any_moment_loses_payloads_and_nothing_else() {
             ];
             let mut config = PayloadConfig::new(rules, 900);
             config.oracle = Some(oracle.clone());
-            config.results = Results::Inline;
+            config.results = ResultMethod::Inline;
             config.chunk_queues = all.to_vec();
             let client = PayloadClient::new(all[0].clone(), 1, config).unwrap();
             let done = Channel::unbounded(&rig.clock);

@@ -3,8 +3,8 @@
 mod plausible;
 
 use crate::browser::{Browser, View};
-use byteway_measure::results::Curve;
-use byteway_measure::summary::ErrorRow;
+use byteway_results::results::Curve;
+use byteway_results::summary::ErrorRow;
 use byteway_study::report::{Axis, Chart, Figure, Ink, Page, Section, Unit, run_report};
 use std::path::{Path, PathBuf};
 

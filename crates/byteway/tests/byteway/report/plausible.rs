@@ -1,7 +1,7 @@
 //! Made-up results of a run: the report must be able to show them, regardless of what runs can produce today.
 
-use byteway_measure::results::{Crossing, Curve, DrivePoint, Flow, JobPoint, Point, Results, Series, Wear};
-use byteway_measure::summary::{
+use byteway_results::results::{Crossing, Curve, DrivePoint, Flow, JobPoint, Point, Results, Series, Wear};
+use byteway_results::summary::{
     BadBlockSummary, ClockKind, FlashSummary, JobSummary, KindSummary, Latency, LinkRow, MapCacheSummary,
     ProgramRow, ReadCacheSummary, RetrySummary, SpanRow, Summary, UpkeepSummary, Utilisation, Verification,
     WearSummary,

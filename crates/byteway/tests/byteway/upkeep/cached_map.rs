@@ -4,7 +4,7 @@
 //! of the cache's content: the miss ratio is 1 - s once it is full.
 
 use crate::common::{assert_within, reads, round, run};
-use byteway_measure::summary::{MapCacheSummary, Summary};
+use byteway_results::summary::{MapCacheSummary, Summary};
 
 /// Translation pages of the drive.
 const PAGES: u64 = 2560;

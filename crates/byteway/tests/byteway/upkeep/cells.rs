@@ -1,7 +1,7 @@
 //! Effects of flash cells: suspended programs, and reads of a worn drive.
 
 use crate::common::{results_with, round, run_with};
-use byteway_measure::summary::{KindSummary, Summary};
+use byteway_results::summary::{KindSummary, Summary};
 
 /// Serial reads, concurrent with writes that keep every die programming half of the time. A program takes 2 ms, an erase 10 ms; a read
 /// alone takes some 50 us.

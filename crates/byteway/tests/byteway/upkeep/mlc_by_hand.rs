@@ -3,7 +3,7 @@
 
 use crate::common::{assert_within, reads, run};
 use byteway_clock::random::Rng;
-use byteway_measure::summary::Summary;
+use byteway_results::summary::Summary;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

@@ -1,7 +1,7 @@
 //! Wear under a skewed load: nearly all writes go to a fifth of the drive, until blocks were erased dozens of times.
 
 use crate::common::{assert_within, run_with};
-use byteway_measure::summary::{Summary, WearSummary};
+use byteway_results::summary::{Summary, WearSummary};
 
 /// 2 dies of 1 GiB in total, with blocks of 1 MiB: large enough for a spread, small enough to be overwritten fifty times.
 fn skewed(sets: &[&str]) -> Summary {

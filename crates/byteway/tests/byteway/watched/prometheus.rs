@@ -51,7 +51,7 @@ impl Prometheus {
             std::env::split_paths(&path).map(|folder| folder.join("prometheus")).find(|file| file.is_file());
         let Some(program): Option<PathBuf> = found else {
             let what = "prometheus is not in PATH: the metrics and the dashboard were not tried with it";
-            byteway_needs::missing(what, byteway_needs::is_required("BYTEWAY_PROMETHEUS"));
+            byteway_testkit::needs::missing(what, byteway_testkit::needs::is_required("BYTEWAY_PROMETHEUS"));
             return None;
         };
         let config = format!(

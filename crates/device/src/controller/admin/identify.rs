@@ -11,8 +11,8 @@ use crate::controller::state::counters::ERROR_ENTRIES;
 use crate::controller::state::event::EVENT_REQUESTS_MAX;
 use crate::controller::state::feature::Features;
 use crate::controller::state::slot::ABORTS_MAX;
+use byteway_content::UNIT_BYTES;
 use byteway_wire::IntoBytes;
-use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::identify::{
     PowerState, ascii_field, cmic, ctratt, lpa, nwpc, oacs, oaes, oncs, sanicap, sgls, vwc,
 };

@@ -2,7 +2,7 @@
 
 use crate::controller::core::Core;
 use byteway_clock::Delay;
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use byteway_wire::nvme::{NvmOpcode, Sqe};
 
 /// Latency by the direction of the opcode, which is the same in all command sets; of reads also by their length, from

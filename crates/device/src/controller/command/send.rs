@@ -4,9 +4,9 @@ use crate::controller::command::context::Context;
 use crate::controller::command::workspace::Workspace;
 use crate::controller::state::counters::add;
 use byteway_clock::{Stage, Time};
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_link::{Fault, Purpose};
 use byteway_transfer::Extent;
-use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::nvme::{Segment, Status};
 use std::rc::Rc;
 

@@ -1,10 +1,10 @@
 //! The buffers of a command slot, reused from command to command.
 
+use byteway_content::{Content, Keep, Pattern, UNIT_BYTES};
 use byteway_kv::Key;
 use byteway_link::PartConsumer;
 use byteway_transfer::Collector;
 use byteway_transfer::collector::Supported;
-use byteway_wire::content::{Content, Keep, Pattern, UNIT_BYTES};
 use byteway_wire::nvme::{CopyRange, Range};
 
 /// The buffers of a command slot.

@@ -1,9 +1,9 @@
 //! Host memory lent to the drive, for copies of translation pages (Host Memory Buffer, NVMe Base 2.1, 8.2.3).
 
 use crate::config::HostBufferConfig;
+use byteway_content::UNIT_BYTES;
 use byteway_firmware::LentMemory;
 use byteway_link::{DeviceEnd, Purpose};
-use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::feature::{HostBufferEntry, HostMemoryBuffer};
 use std::pin::Pin;

@@ -153,7 +153,7 @@ impl Capacity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use byteway_wire::content::BlockSize;
+    use byteway_content::BlockSize;
 
     fn capacity(units: &[u64]) -> Capacity {
         let of = |units: &u64| NamespaceConfig::blocks(*units, BlockSize::B4096);

@@ -8,7 +8,7 @@
 
 use crate::config::{CommandSet, NamespaceConfig};
 use crate::controller::namespace::capacity::Extent;
-use byteway_wire::content::{BlockSize, UNIT_BYTES};
+use byteway_content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::identify::IdentifyNamespaceIndependent;
 use byteway_wire::nvme::{IdentifyNamespace, Status};

@@ -6,8 +6,8 @@
 use crate::config::CommandSet;
 use crate::controller::namespace::Format;
 use crate::controller::namespace::capacity::Run;
+use byteway_content::BlockSize;
 use byteway_wire::IntoBytes;
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::progress::SelfTestResult;
 

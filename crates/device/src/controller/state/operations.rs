@@ -2,7 +2,7 @@
 
 use crate::controller::namespace::{Format, Namespace};
 use byteway_clock::{Clock, Notify};
-use byteway_wire::content::BlockSize;
+use byteway_content::BlockSize;
 use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::{Sanitize, Status};
 use std::cell::{Cell, RefCell};

@@ -66,8 +66,8 @@ use crate::ftl::space::UnitKind;
 use crate::hardware::FlashCommands;
 use crate::placement::Route;
 use crate::work::WorkKind;
+use byteway_content::Content;
 use byteway_flash::{BlockId, NO_LPA, Ppa, Priority, Spare, Ticket};
-use byteway_wire::content::Content;
 use std::rc::Rc;
 
 /// A unit that is being moved.

@@ -19,8 +19,8 @@ use crate::ftl::inner::Inner;
 use crate::ftl::map::page;
 use crate::ftl::map::table::{Entry, EntryKind};
 use crate::ftl::space::UnitKind;
+use byteway_content::UNIT_BYTES;
 use byteway_flash::{BlockId, NO_LPA, Ppa};
-use byteway_wire::content::UNIT_BYTES;
 use std::ops::Range;
 
 /// Result of an audit.

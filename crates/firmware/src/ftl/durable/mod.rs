@@ -18,8 +18,8 @@ pub(in crate::ftl) mod root;
 
 use crate::ftl::config::MediaError;
 use byteway_clock::{Clock, Notify};
+use byteway_content::Content;
 use byteway_flash::Dump;
-use byteway_wire::content::Content;
 use root::Root;
 use std::cell::{Cell, RefCell};
 

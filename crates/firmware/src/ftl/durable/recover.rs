@@ -35,8 +35,8 @@ use crate::ftl::map::pages::Pages;
 use crate::ftl::map::table::{Entry, EntryKind, Table};
 use crate::ftl::space::UnitKind;
 use crate::placement::Route;
+use byteway_content::UNIT_BYTES;
 use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
-use byteway_wire::content::UNIT_BYTES;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -741,8 +741,8 @@ mod tests {
     use crate::site::Site;
     use crate::work::Cycles;
     use byteway_clock::{Delay, Executor, Rate, SpanId, Spans};
+    use byteway_content::Content;
     use byteway_flash::{Flash, Geometry, Medium, Spare, Timing};
-    use byteway_wire::content::Content;
 
     const GEOMETRY: Geometry =
         Geometry { channels: 1, ways: 1, planes: 1, blocks: 8, pages: 6, page_bytes: 8192 };

@@ -43,7 +43,7 @@ use crate::ftl::map::{Cache, MapMonitor};
 use crate::placement::{LinkDirection, Route, SiteLink, WorkContext};
 use crate::work::WorkKind;
 use byteway_clock::{Delay, Notify, SpanId, Spans, Stage};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use std::rc::Rc;
 
 /// Time after which an unsendable message is retried; meanwhile the drive may learn that the lender is lost.

@@ -2,7 +2,7 @@
 
 use crate::ftl::map::frames::Frames;
 use byteway_clock::{Clock, Notify};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;

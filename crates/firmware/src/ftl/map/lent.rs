@@ -18,7 +18,7 @@ use crate::ftl::map::copies::{Copies, LentMemory, Loading};
 use crate::ftl::map::page;
 use crate::work::WorkKind;
 use byteway_clock::{SpanId, Spans, Stage};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use std::rc::Rc;
 
 impl Ftl {

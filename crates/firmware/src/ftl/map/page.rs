@@ -4,7 +4,7 @@ use crate::ftl::buffer::Buffer;
 use crate::ftl::inner::State;
 use crate::ftl::map::table::{Entry, Table};
 use crate::ftl::space::Space;
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 
 impl State {
     /// Encodes a translation page to be written, and marks it clean. Also returns the sequence number that it

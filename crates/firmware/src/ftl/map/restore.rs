@@ -13,8 +13,8 @@ use crate::ftl::map::redo::{self, Record};
 use crate::ftl::map::segments::{BorrowFigures, Segment};
 use crate::ftl::map::table::{Entry, EntryKind};
 use crate::placement::Route;
+use byteway_content::UNIT_BYTES;
 use byteway_flash::Flash;
-use byteway_wire::content::UNIT_BYTES;
 
 impl Inner {
     /// Commits everything that changed in a page while it was away, when it is loaded into a peer's DRAM.

@@ -10,8 +10,8 @@
 //! that deallocates terabytes neither waits for nor creates a table of them.
 
 use crate::ftl::space::Space;
+use byteway_content::Words;
 use byteway_flash::{Geometry, Ppa};
-use byteway_wire::words::Words;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::ops::Range;
 

@@ -9,7 +9,7 @@ use crate::ftl::inner::Ftl;
 use crate::ftl::write::lock::UnitLock;
 use crate::placement::Route;
 use byteway_clock::{Permit, SpanId, Spans, Stage};
-use byteway_wire::content::Content;
+use byteway_content::Content;
 
 /// Exclusive access to units, until they are written or this is dropped.
 ///

@@ -18,8 +18,8 @@ use crate::ftl::config::MediaError;
 use crate::ftl::inner::{Ftl, Inner, UnitLocation};
 use crate::placement::{Route, WorkContext};
 use byteway_clock::{SpanId, Spans, Stage};
+use byteway_content::{Content, MARRED_BYTES, UNIT_BYTES, marred_parts};
 use byteway_flash::Priority;
-use byteway_wire::content::{Content, MARRED_BYTES, UNIT_BYTES, marred_parts};
 use std::rc::Rc;
 
 /// Maximum mergers: each merges one unit at a time, with one read.

@@ -38,8 +38,8 @@ use crate::hardware::FlashCommands;
 use crate::placement::{Route, WorkContext};
 use crate::work::WorkKind;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
+use byteway_content::{Content, Keep, UNIT_BYTES};
 use byteway_flash::{BlockId, Outdated, Priority, Spare};
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use std::ops::Range;
 use std::rc::Rc;
 

@@ -4,8 +4,8 @@
 //! A part is newer than what buffer and flash have of its unit. A write or deallocation of the whole unit
 //! drops it at the same instant; a read of the unit overlays it.
 
-use byteway_wire::content::{BLOCKS, Content, Keep, MARRED_BYTES, Marred, Pattern, UNIT_BYTES, marred_parts};
-use byteway_wire::unit::UnitBytes;
+use byteway_content::UnitBytes;
+use byteway_content::{BLOCKS, Content, Keep, MARRED_BYTES, Marred, Pattern, UNIT_BYTES, marred_parts};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
@@ -338,7 +338,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use byteway_wire::content::{BlockSize, Stamp};
+    use byteway_content::{BlockSize, Stamp};
 
     fn block(fill: u8) -> [u8; 512] {
         [fill; 512]

@@ -12,7 +12,7 @@ use super::open::{Loaded, OpenError, OpenReport, read_format};
 use super::record::{RECORD_BYTES, Record};
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::store::NO_LPA;
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use std::collections::BTreeSet;
 use zerocopy::{FromZeros, IntoBytes};
 

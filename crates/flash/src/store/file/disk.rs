@@ -9,7 +9,7 @@ use super::files::{File, Files, write_aside};
 use super::image::Image;
 use crate::geometry::Geometry;
 use byteway_clock::{Inbox, TaskId};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};

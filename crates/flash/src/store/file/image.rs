@@ -5,7 +5,7 @@ use super::bytes::{COUNT_32_MAX, COUNT_MAX, Reader, Writer};
 use super::record::{KIND, lpa_bits, spare_of};
 use crate::geometry::Geometry;
 use crate::store::content::Dump;
-use byteway_wire::content::{Content, Keep, Marred, UNIT_BYTES};
+use byteway_content::{Content, Keep, Marred, UNIT_BYTES};
 use std::collections::VecDeque;
 use std::rc::Rc;
 

@@ -11,7 +11,7 @@ use super::record::{Origin, RECORD_BYTES, Record};
 use super::{Cache, FileContents, Table};
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::store::content::Dump;
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -4,8 +4,8 @@
 use super::bytes::{COUNT_32_MAX, COUNT_MAX};
 use crate::geometry::Ppa;
 use crate::store::content::{NO_LPA, Spare};
-use byteway_wire::content::{BlockSize, Content, Marred, Stamp, UNIT_BYTES};
-use byteway_wire::unit::UnitBytes;
+use byteway_content::UnitBytes;
+use byteway_content::{BlockSize, Content, Marred, Stamp, UNIT_BYTES};
 use std::rc::Rc;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};

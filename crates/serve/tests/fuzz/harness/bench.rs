@@ -1,13 +1,13 @@
 //! A small drive and its function, in their own executor.
 
 use byteway_clock::{Clock, Delay, Executor, Time, Timing};
+use byteway_content::{BlockSize, Keep};
 use byteway_device::{ControllerConfig, Drive, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
 use byteway_firmware::{Base, Cycles, FtlConfig};
 use byteway_flash::Geometry;
 use byteway_link::Memory;
 use byteway_serve::function::{Doorbells, Function};
 use byteway_testkit::SmallWorld;
-use byteway_wire::content::{BlockSize, Keep};
 use byteway_wire::nvme::vendor::Methods;
 use std::future::Future;
 use std::rc::Rc;

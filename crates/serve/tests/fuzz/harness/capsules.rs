@@ -10,18 +10,18 @@
 use super::input::Input;
 use super::prover::{self, Prover};
 use byteway_clock::{Clock, Delay};
+use byteway_content::BlockSize;
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_flash::Geometry;
 use byteway_host::{Driver, DriverConfig};
-use byteway_target::discovery::{Port, Record};
-use byteway_target::tcp::Connection;
-use byteway_target::{
+use byteway_nvmeof::discovery::{Port, Record};
+use byteway_nvmeof::tcp::Connection;
+use byteway_nvmeof::{
     Directory, Discovery, HostLimits, Hosts, Path, PathConfig, Queue, Reached, Subsystem, SubsystemConfig,
     Target,
 };
 use byteway_testkit::{SmallWorld, assert_at_rest};
 use byteway_wire::IntoBytes;
-use byteway_wire::content::BlockSize;
 use byteway_wire::fabrics::connect::{CNTLID_DYNAMIC, ConnectAttributes};
 use byteway_wire::fabrics::tcp::{
     Agreement, CapsuleCmd, Decoder, Digests, End, Event, Framing, H2cData, IcReq, Limits, Pdu, R2t,

@@ -12,6 +12,7 @@
 
 use super::bench::{self, BAR_BYTES, OFFERED, Shape, VECTORS};
 use super::input::Input;
+use byteway_content::Keep;
 use byteway_firmware::Base;
 use byteway_serve::function::Doorbells;
 use byteway_serve::vfio_user::Server;
@@ -19,7 +20,6 @@ use byteway_serve::vfio_user::message::{
     Capabilities, Command, DeviceInfo, DmaAccess, DmaMap, DmaUnmap, HEADER_BYTES, Header, IrqInfo,
     MESSAGE_BYTES_MAX, RegionAccess, RegionInfo, RegionIoFds, SetIrqs, SmallWrite, Version, take,
 };
-use byteway_wire::content::Keep;
 use byteway_wire::nvme::feature::fid;
 use byteway_wire::nvme::register::{self, Aqa, Cc};
 use byteway_wire::nvme::vendor::{Sink, bar_descriptor, inline_descriptor};

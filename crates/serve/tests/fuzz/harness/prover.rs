@@ -4,7 +4,7 @@
 use super::input::Input;
 use byteway_auth::{Algorithms, Credentials, Endpoint, HostSecrets, Login, NoRandomness, Provider, Secret};
 use byteway_clock::Clock;
-use byteway_target::{Path, Subsystem, SubsystemConfig};
+use byteway_nvmeof::{Path, Subsystem, SubsystemConfig};
 use byteway_wire::fabrics::auth::{
     AuthReceive, AuthSend, DhGroup, Explanation, Failure, HashFunction, Message, SecurityProtocol, Success2,
 };

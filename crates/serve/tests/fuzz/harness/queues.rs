@@ -15,11 +15,11 @@ use super::arena::{Arena, DATA, MORE_DATA, PLACES, QUEUES, READ_ONLY, REMOTE};
 use super::bench::{self, IO_QUEUES, NS_4K, NS_512, NS_UNITS, Patience, Served, Shape, VECTORS};
 use super::input::Input;
 use super::model::{self, BLOCK_BYTES, BLOCKS, Model};
+use byteway_content::Keep;
 use byteway_firmware::Base;
 use byteway_link::memory::PAGE_BYTES;
 use byteway_serve::function::{Doorbells, REGION_BAR0, REGION_CONFIG};
 use byteway_serve::pci::Effect;
-use byteway_wire::content::Keep;
 use byteway_wire::nvme::register::{self, Aqa, Cc, Csts};
 use byteway_wire::nvme::vendor::{Methods, ResultSlot};
 use byteway_wire::nvme::{

@@ -24,8 +24,8 @@ use super::figures::{Figures, Metric, equal};
 use super::plan::describe;
 use super::sizes::{Reach, is_method};
 use super::vary::{Axis, Scale};
-use byteway_console::table::time;
-use byteway_console::units::Bytes;
+use byteway_text::table::time;
+use byteway_text::units::Bytes;
 
 /// A finding: a fact for programs, and a sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]

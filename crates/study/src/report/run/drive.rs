@@ -4,9 +4,9 @@ use super::flow::{elapsed, with_warmup};
 use super::percent;
 use super::steps::Steps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use byteway_console::table::grouped;
-use byteway_measure::results::{DrivePoint, Point, Results, Wear};
-use byteway_measure::summary::{FlashUser, Summary, WearSummary};
+use byteway_results::results::{DrivePoint, Point, Results, Wear};
+use byteway_results::summary::{FlashUser, Summary, WearSummary};
+use byteway_text::table::grouped;
 
 /// Columns of the heat map, at most: more would be smaller than a pixel, and enlarge the page.
 const HEAT_COLUMNS_MAX: usize = 256;

@@ -4,9 +4,9 @@ use super::kinds::{kinds, plural};
 use super::percent;
 use super::steps::{Steps, ios};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use byteway_console::table::time;
-use byteway_measure::results::{Curve, Flow, JobPoint, Results};
-use byteway_measure::summary::Summary;
+use byteway_results::results::{Curve, Flow, JobPoint, Results};
+use byteway_results::summary::Summary;
+use byteway_text::table::time;
 use byteway_workload::Kind;
 
 /// Lines in a chart, at most; more cannot be distinguished.
@@ -73,7 +73,7 @@ pub(super) fn throughput(steps: &Steps, summary: &Summary) -> Section {
     let mut bytes = Chart::new(elapsed(), Axis::linear("throughput", Unit::BytesPerSecond));
     let mut count = Chart::new(elapsed(), Axis::linear("I/Os per second", Unit::Iops));
     for (job, kind) in lines {
-        let of = |point: &byteway_measure::results::Point| -> Flow {
+        let of = |point: &byteway_results::results::Point| -> Flow {
             let jobs = point.jobs.iter().enumerate().filter(|(index, _)| job.is_none_or(|job| job == *index));
             jobs.fold(Flow::default(), |sum, (_, job)| {
                 let flow = flow(job, kind);

@@ -3,9 +3,9 @@
 use super::flow::{elapsed, with_warmup};
 use super::steps::Steps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use byteway_measure::host::{HostComponent, HostMemory};
-use byteway_measure::results::{HostPoint, Point};
-use byteway_measure::summary::Summary;
+use byteway_results::host::{HostComponent, HostMemory};
+use byteway_results::results::{HostPoint, Point};
+use byteway_results::summary::Summary;
 
 /// An array on the host, if there is one.
 pub(super) fn array(summary: &Summary) -> Option<Section> {

@@ -1,6 +1,6 @@
 //! Iteration over reads, writes and trims, and their means.
 
-use byteway_measure::summary::{JobSummary, KindSummary, Summary};
+use byteway_results::summary::{JobSummary, KindSummary, Summary};
 use byteway_workload::Kind;
 
 /// Each job's reads, writes and trims, where there are any.
@@ -22,5 +22,5 @@ pub(super) fn plural(kind: Kind) -> &'static str {
 
 /// Mean bytes per I/O.
 pub(super) fn per_io(bytes: u64, ios: u64) -> f64 {
-    byteway_console::number::ratio(bytes.into(), ios.into())
+    byteway_text::number::ratio(bytes.into(), ios.into())
 }

@@ -4,10 +4,10 @@ use super::flow::{elapsed, with_warmup};
 use super::kinds::per_io;
 use super::steps::Steps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use byteway_console::table::bytes;
 use byteway_link::Direction;
-use byteway_measure::results::{Crossing, Point};
-use byteway_measure::summary::{LinkRow, Summary, link_table};
+use byteway_results::results::{Crossing, Point};
+use byteway_results::summary::{LinkRow, Summary, link_table};
+use byteway_text::table::bytes;
 
 pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {
     if summary.link.is_empty() {

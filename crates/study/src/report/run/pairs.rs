@@ -2,7 +2,7 @@
 
 use super::grouped;
 use crate::report::{Section, Table};
-use byteway_measure::summary::{BULK_TITLE, BulkRow, Summary};
+use byteway_results::summary::{BULK_TITLE, BulkRow, Summary};
 
 pub(super) fn pairs(summary: &Summary) -> Option<Section> {
     let kv = summary.kv.as_ref()?;

@@ -1,7 +1,7 @@
 //! The section on queries: executors, and data moved.
 
 use crate::report::{Section, Table};
-use byteway_measure::summary::{QueryRow, Summary};
+use byteway_results::summary::{QueryRow, Summary};
 
 pub(super) fn queries(summary: &Summary) -> Option<Section> {
     if summary.queries.is_empty() {

@@ -1,6 +1,6 @@
 //! The time series of a report, reduced to as many steps as a chart can show.
 
-use byteway_measure::results::{Crossing, DrivePoint, Flow, JobPoint, Point, Series};
+use byteway_results::results::{Crossing, DrivePoint, Flow, JobPoint, Point, Series};
 
 /// Steps, at most: about the pixels of a chart of half a page.
 const STEPS_MAX: usize = 480;

@@ -5,9 +5,9 @@ use super::flow::{elapsed, with_warmup};
 use super::percent;
 use super::steps::Steps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use byteway_console::table::{grouped, time};
-use byteway_measure::results::{DrivePoint, Point};
-use byteway_measure::summary::{MapCacheSummary, ProgramRow, Summary, UpkeepSummary};
+use byteway_results::results::{DrivePoint, Point};
+use byteway_results::summary::{MapCacheSummary, ProgramRow, Summary, UpkeepSummary};
+use byteway_text::table::{grouped, time};
 
 pub(super) fn upkeep(steps: &Steps, summary: &Summary) -> Option<Section> {
     let upkeep = summary.upkeep.as_ref()?;

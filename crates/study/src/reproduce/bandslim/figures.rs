@@ -8,9 +8,9 @@ use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::board::{Board, COSMOS, GEN5};
 use crate::reproduce::point::{Ledger, PointResult, Points, Spec};
 use crate::reproduce::sketch::{line, over_sizes, stages, stated};
-use byteway_console::table::bytes;
-use byteway_console::table::{grouped, time};
-use byteway_measure::summary::KvStoreSummary;
+use byteway_results::summary::KvStoreSummary;
+use byteway_text::table::bytes;
+use byteway_text::table::{grouped, time};
 
 /// Points for the figures, in addition to those of the recipes.
 pub(super) fn drawn() -> Vec<Spec> {

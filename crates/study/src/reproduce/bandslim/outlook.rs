@@ -8,7 +8,7 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use byteway_console::table::{grouped, time};
+use byteway_text::table::{grouped, time};
 
 pub(super) const RECIPES: [Recipe; 11] = [
     Recipe { id: "BS11", points: || both(&SHORT), measure: short_values },

@@ -8,8 +8,8 @@ use crate::reproduce::power;
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
 use byteway_clock::Delay;
-use byteway_console::table::{grouped, time};
-use byteway_measure::summary::KvStoreSummary;
+use byteway_results::summary::KvStoreSummary;
+use byteway_text::table::{grouped, time};
 
 pub(super) const RECIPES: [Recipe; 3] = [
     Recipe { id: "BS19", points: packed, measure: page_writes },

@@ -7,7 +7,7 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Job, Ledger, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use byteway_console::table::{grouped, time};
+use byteway_text::table::{grouped, time};
 use byteway_transfer::Method;
 
 pub(super) const RECIPES: [Recipe; 13] = [

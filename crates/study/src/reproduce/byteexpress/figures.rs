@@ -11,7 +11,7 @@ use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::point::{Ledger, PointResult, Points, Spec};
 use crate::reproduce::sketch::{change, line, over_sizes, stages, stated};
 use byteway_clock::random::Rng;
-use byteway_console::table::{grouped, time};
+use byteway_text::table::{grouped, time};
 use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvPlan, KvSource, Preset, ValueSizes};
 use byteway_workload::{Distribution, JobSettings};
 

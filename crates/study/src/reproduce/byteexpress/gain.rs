@@ -6,7 +6,7 @@ use crate::compare::equal;
 use crate::reproduce::error::Measured;
 use crate::reproduce::point::{Ledger, PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
-use byteway_console::table::time;
+use byteway_text::table::time;
 
 /// Sizes at which the gain is decomposed.
 pub(super) const SIZES: [u64; 7] = [64, 128, 256, 512, 1024, 2048, 4096];

@@ -7,7 +7,7 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Pairs, PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use byteway_console::table::grouped;
+use byteway_text::table::grouped;
 
 pub(super) const RECIPES: [Recipe; 6] = [
     Recipe { id: "BX10", points: || vec![mixgraph("prp"), mixgraph("inline")], measure: bytes_against_prp },

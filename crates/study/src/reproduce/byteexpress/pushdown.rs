@@ -10,7 +10,7 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Points, Queries, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use byteway_console::table::grouped;
+use byteway_text::table::grouped;
 
 pub(super) const RECIPES: [Recipe; 3] = [
     Recipe {

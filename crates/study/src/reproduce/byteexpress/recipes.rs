@@ -10,7 +10,7 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use byteway_console::table::time;
+use byteway_text::table::time;
 
 pub(super) const RECIPES: [Recipe; 15] = [
     Recipe { id: "BX01", points: || vec![board("prp", 32)], measure: amplification },

@@ -10,7 +10,7 @@ use crate::report::{Axis, Chart, Figure, Ink, Section, Unit};
 use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::stages;
 use byteway_jbof::cost::{Bill, Parts, Prices};
-use byteway_measure::summary::{EnergySummary, JbofSummary};
+use byteway_results::summary::{EnergySummary, JbofSummary};
 use byteway_scenario::Platform;
 
 /// A name, and a component of a value.

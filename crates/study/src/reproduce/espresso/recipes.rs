@@ -8,9 +8,9 @@ use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::tenants::Tenants;
 use crate::reproduce::verdict::Measurement;
-use byteway_console::table::{grouped, time};
-use byteway_measure::summary::JbofSummary;
+use byteway_results::summary::JbofSummary;
 use byteway_scenario::Platform;
+use byteway_text::table::{grouped, time};
 
 pub(super) const RECIPES: [Recipe; 29] = [
     Recipe {

@@ -4,8 +4,8 @@ use super::points::{JOBS, MOST, System};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::{change, difference, line, stages};
-use byteway_console::table::{grouped, time};
-use byteway_measure::summary::NetworkSummary;
+use byteway_results::summary::NetworkSummary;
+use byteway_text::table::{grouped, time};
 
 /// Points for the figures; all of them are recipes' points, too.
 pub(super) fn drawn() -> Vec<Spec> {

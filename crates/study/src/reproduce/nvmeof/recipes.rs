@@ -6,8 +6,8 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::{change, difference};
 use crate::reproduce::verdict::Measurement;
-use byteway_console::table::{grouped, time};
-use byteway_measure::summary::NetworkSummary;
+use byteway_results::summary::NetworkSummary;
+use byteway_text::table::{grouped, time};
 
 pub(super) const RECIPES: [Recipe; 7] = [
     Recipe { id: "NF01", points: || sweeps(&[System::Local, System::Block]), measure: latency_added },

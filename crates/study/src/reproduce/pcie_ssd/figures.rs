@@ -7,8 +7,8 @@ use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::load::Pattern;
 use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::line;
-use byteway_console::table::time;
-use byteway_measure::results::Series;
+use byteway_results::results::Series;
+use byteway_text::table::time;
 
 const MODES: [(&str, u32); 2] = [("legacy mode", 1), ("queue mode", QUEUE_DEPTH)];
 

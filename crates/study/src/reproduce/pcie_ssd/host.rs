@@ -9,9 +9,9 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use byteway_measure::host::HostMemory;
-use byteway_measure::results::{HostPoint, Series};
-use byteway_measure::summary::HostSummary;
+use byteway_results::host::HostMemory;
+use byteway_results::results::{HostPoint, Series};
+use byteway_results::summary::HostSummary;
 
 pub(super) const RECIPES: [Recipe; 7] = [
     Recipe { id: "PS04", points: || Drive::Fssd.sweep().collect(), measure: memory_of_fssd },

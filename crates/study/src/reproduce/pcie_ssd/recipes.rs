@@ -7,8 +7,8 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use byteway_console::table::{grouped, time};
-use byteway_measure::results::Series;
+use byteway_results::results::Series;
+use byteway_text::table::{grouped, time};
 
 pub(super) const RECIPES: [Recipe; 8] = [
     Recipe { id: "PS02", points: sweeps, measure: latency_shorter },

@@ -2,7 +2,7 @@
 
 use crate::compare::{Metric, Value};
 use crate::sweep::row::Row;
-use byteway_console::error::{InputError, suggest};
+use byteway_text::error::{InputError, suggest};
 
 /// Points of a sweep, at most.
 pub(in crate::sweep) const POINTS_MAX: usize = 100_000;

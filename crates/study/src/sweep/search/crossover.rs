@@ -5,7 +5,7 @@ use super::knee::in_order;
 use crate::compare::{Metric, Value};
 use crate::sweep::dimension::Dimension;
 use crate::sweep::row::Row;
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 pub(super) struct Crossover {
     metric: Metric,

@@ -5,7 +5,7 @@ use crate::compare::Metric;
 use crate::sweep::dimension::Dimension;
 use crate::sweep::row::Row;
 use byteway_clock::random::Rng;
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 /// Points that are known from the start.
 pub(super) struct Drawn {

@@ -7,7 +7,7 @@ use super::contract::{Choice, Search};
 use crate::compare::Metric;
 use crate::sweep::dimension::Dimension;
 use crate::sweep::row::Row;
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 
 /// Values of the first round.
 const FIRST: usize = 5;

@@ -17,7 +17,7 @@ mod pareto;
 
 use super::dimension::Dimension;
 use crate::compare::Metric;
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use super::contract::{Choice, POINTS_MAX, Search};
 use crate::compare::Metric;
 use crate::sweep::dimension::Dimension;
 use crate::sweep::row::Row;
-use byteway_console::error::InputError;
+use byteway_text::error::InputError;
 use std::collections::BTreeSet;
 
 /// Values of each key in the first round.

@@ -123,6 +123,16 @@ pub enum Malformed {
     Value,
 }
 
+/// Limits of a batch: it is sent when either is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkLimits {
+    /// Number of key-value pairs.
+    pub pairs: u32,
+    /// Bytes of the command's payload: key-value pairs with their headers; at most the size of the client's
+    /// buffers.
+    pub bytes: u32,
+}
+
 impl StoreMany {
     /// The fields of a KV Store Many.
     pub const fn parse(sqe: &Sqe) -> StoreMany {

@@ -44,8 +44,8 @@
 //! What it does not do: it does not order commands in flight (a host that needs order waits for completions), and it
 //! has no logical blocks, no mapping, no wear leveling and no retries.
 
-use crate::content::UNIT_BYTES;
 use crate::nvme::{Sqe, VendorOpcode, assert_offsets};
+use byteway_content::UNIT_BYTES;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Maximum number of units in a stripe: a read selects them by a mask.

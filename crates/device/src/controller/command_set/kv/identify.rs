@@ -3,8 +3,8 @@
 use crate::config::CommandSet;
 use crate::controller::command_set::kv::pairs::store_of;
 use crate::controller::namespace::{Format, Limits, Namespace};
+use byteway_content::UNIT_BYTES;
 use byteway_wire::FromBytes;
-use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::kv::KEY_BYTES_MAX;
 use byteway_wire::nvme::kv::identify::{IdentifyControllerKv, IdentifyNamespaceKv, KvFormat};
 use byteway_wire::nvme::register::Vs;

@@ -9,8 +9,8 @@ use crate::controller::core::Core;
 use crate::controller::queue::ring::{QueueFate, SubmissionQueue};
 use crate::controller::state::counters::add;
 use byteway_clock::SpanId;
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_link::{Direction, Purpose};
-use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::nvme::command::{FUSE_NONE, PSDT_PRP};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Segment, Sqe};
 

@@ -6,8 +6,8 @@ use crate::controller::command::media::{settle, status_of};
 use crate::controller::command::workspace::Workspace;
 use crate::controller::namespace::{Namespace, Span};
 use crate::controller::state::counters::add;
+use byteway_content::{Content, UNIT_BYTES, marred_parts};
 use byteway_firmware::MediaError;
-use byteway_wire::content::{Content, UNIT_BYTES, marred_parts};
 use byteway_wire::nvme::{ReadWrite, Status};
 use std::rc::Rc;
 

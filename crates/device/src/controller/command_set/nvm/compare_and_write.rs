@@ -12,7 +12,7 @@ use crate::controller::core::Core;
 use crate::controller::namespace::{Namespace, Span};
 use crate::controller::state::counters::add;
 use byteway_clock::Stage;
-use byteway_wire::content::{Content, Keep, UNIT_BYTES, marred_parts};
+use byteway_content::{Content, Keep, UNIT_BYTES, marred_parts};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Status};
 
 /// Maximum number of blocks of a Compare and Write, in every format (ACWU, one-based). Wherever they begin, they touch

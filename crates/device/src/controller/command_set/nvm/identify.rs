@@ -4,8 +4,8 @@ use crate::controller::command_set::nvm::compare_and_write::blocks_max;
 use crate::controller::command_set::nvm::io::{DEALLOCATE_BLOCKS_MAX, DEALLOCATE_RANGE_BLOCKS_MAX};
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
+use byteway_content::{BlockSize, UNIT_BYTES};
 use byteway_wire::FromBytes;
-use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::identify::{IdentifyControllerNvm, IdentifyNamespaceNvm, fuses, oncs};
 use byteway_wire::nvme::{IdentifyController, IdentifyNamespace, LbaFormat, Status};
 

@@ -6,7 +6,7 @@ use crate::controller::command::media::settle;
 use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::nvm::blocks::{Fill, fetch_units, write_part, write_units};
 use crate::controller::namespace::Span;
-use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_wire::nvme::{ReadWrite, Status};
 
 /// Units between checks whether to continue: the transfer limit does not apply to these commands.

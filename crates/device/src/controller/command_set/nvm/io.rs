@@ -7,7 +7,7 @@ use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::nvm::blocks::{Fill, check_equal, fetch_units, write_part, write_units};
 use crate::controller::namespace::{Namespace, Span};
 use byteway_clock::Stage;
-use byteway_wire::content::UNIT_BYTES;
+use byteway_content::UNIT_BYTES;
 use byteway_wire::nvme::{DatasetManagement, NSID_ALL, Range, ReadWrite, Status, WriteZeroes};
 
 /// Maximum number of blocks in a range of Dataset Management (DMRSL).

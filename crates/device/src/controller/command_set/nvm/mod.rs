@@ -18,8 +18,8 @@ use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
 use byteway_clock::{Clock, Delay};
+use byteway_content::BlockSize;
 use byteway_wire::IntoBytes;
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::{CommandsSupportedLog, IdentifyController, NvmOpcode, ReadWrite, Sqe, Status, csi};
 
 pub(crate) mod at_once;

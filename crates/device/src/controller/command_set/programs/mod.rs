@@ -20,11 +20,11 @@ use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
 use byteway_clock::{Clock, Delay, Semaphore};
+use byteway_content::BlockSize;
 use byteway_firmware::{MediaError, WorkKind};
 use byteway_program::Instruction;
 use byteway_program::verify::INSTRUCTIONS_MAX;
 use byteway_wire::IntoBytes;
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::programs::{
     ActivateProgram, EBPF, ListHeader, LoadProgram, ManageRangeSets, MemoryRange, ProgramsIdentify,

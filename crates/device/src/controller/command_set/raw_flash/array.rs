@@ -5,9 +5,9 @@ use crate::controller::command::send::{send, send_units};
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::raw_flash::INVALID_FIELD;
 use byteway_clock::Stage;
+use byteway_content::{Content, UNIT_BYTES};
 use byteway_flash::{BlockId, Geometry, Mode, Outcome, Ppa, Priority, Spare, Ticket};
 use byteway_wire::IntoBytes;
-use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::raw_flash::{
     NO_LPA, NO_NUMBER, RawBlock, RawErase, RawProgram, RawRead, RawReport, RawUnit, copy_bytes, metadata,

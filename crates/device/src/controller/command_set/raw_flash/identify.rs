@@ -3,10 +3,10 @@
 use crate::config::{CommandSet, ConfigError, DriveConfig, NamespaceConfig};
 use crate::controller::core::Core;
 use crate::controller::namespace::Namespace;
+use byteway_content::BlockSize;
 use byteway_firmware::Base;
 use byteway_flash::Geometry;
 use byteway_wire::IntoBytes;
-use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::raw_flash::{RawFlashIdentify, payload_bytes};
 use byteway_wire::nvme::{Identify, IdentifyController};
 
