@@ -8,13 +8,14 @@ use arrow_array::RecordBatch;
 use arrow_cast::cast;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use byteway_clock::random::Rng;
-use byteway_lab::error::AttachedError;
-use byteway_lab::tables::load::Loaded;
-use byteway_lab::tables::plan::Plan;
-use byteway_lab::tables::query::{Answer as Rows, Executor};
-use byteway_lab::tables::split::QueryShape;
-use byteway_lab::tables::{self, Change, SessionOptions, TableInfo, with_drive};
+use byteway_pushdown::error::SessionError;
+use byteway_pushdown::load::Loaded;
+use byteway_pushdown::plan::Plan;
+use byteway_pushdown::query::{Answer as Rows, Executor};
+use byteway_pushdown::session::{self, SessionOptions, TableInfo};
+use byteway_pushdown::split::QueryShape;
 use byteway_query::Form;
+use byteway_serving::tables::{Change, with_drive};
 use byteway_text::error::{InputError, suggest};
 use byteway_text::progress::Progress;
 use byteway_workload::query::{Generator, RowSource};
@@ -52,15 +53,15 @@ pub(crate) struct TablesDrive {
 }
 
 /// Executes requests until the session is closed.
-async fn serve(session: tables::Session, requests: Requests<Ask, Answer>) -> Result<(), AttachedError> {
+async fn serve(session: session::Session, requests: Requests<Ask, Answer>) -> Result<(), SessionError> {
     while let Some((request, answer)) = requests.next() {
         // After Ctrl-C there may be no reader.
-        let _ = answer.send(answered(&session, request).await);
+        let _ = answer.send(answered(&session, request).await.map_err(SessionError::into));
     }
     Ok(())
 }
 
-async fn answered(session: &tables::Session, request: Ask) -> Result<Answer, AttachedError> {
+async fn answered(session: &session::Session, request: Ask) -> Result<Answer, SessionError> {
     Ok(match request {
         Ask::Tables => Answer::Tables(session.tables().await?),
         Ask::Load { name, source, seed } => {

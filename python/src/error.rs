@@ -1,7 +1,7 @@
 //! Errors of all crates as exceptions of `byteway.errors`, which have file, line and cure as attributes.
 
 use byteway::cli::{is_interrupted, wrong_input};
-use byteway_lab::error::AttachedError;
+use byteway_serving::error::AttachedError;
 use byteway_text::error::InputError;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;

@@ -3,9 +3,9 @@
 use crate::error::invalid;
 use crate::session::{Requests, Session};
 use byteway_host::{Method, StoreIf};
-use byteway_lab::error::AttachedError;
-use byteway_lab::location::{DriveLocation, DriveSource};
-use byteway_lab::pairs::{Answer, PairsOptions, PairsSession, Request, with_drive};
+use byteway_serving::error::AttachedError;
+use byteway_serving::location::{DriveLocation, DriveSource};
+use byteway_serving::pairs::{Answer, PairsOptions, PairsSession, Request, with_drive};
 use byteway_text::error::{InputError, suggest};
 use byteway_text::units::Bytes;
 use byteway_wire::nvme::kv::Key;

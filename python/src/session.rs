@@ -6,7 +6,7 @@
 )]
 
 use crate::error::{self, raised};
-use byteway_lab::error::AttachedError;
+use byteway_serving::error::AttachedError;
 use byteway_text::error::InputError;
 use pyo3::prelude::*;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

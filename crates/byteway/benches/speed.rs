@@ -12,8 +12,8 @@ use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{Method, Port, Rules};
-use byteway_lab::build;
-use byteway_lab::run::{Session, run_observed};
+use byteway_run::build;
+use byteway_run::run::{Session, run_observed};
 use byteway_scenario::{Options, Scenario};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
@@ -306,7 +306,7 @@ fn dozen() {
     let ended = Rc::new(Notify::new(&clock));
     let mut world = World::new(&clock, 1);
     for _ in 0..DRIVES {
-        let link = build::link(&scenario.drives[0].plan.profile);
+        let link = scenario.drives[0].plan.profile.link.config();
         world.add(None, link, build::drive(&scenario, 0), None).expect("the drive is possible");
     }
     let ends: Vec<_> = world.drives().iter().map(|powered| powered.host.clone()).collect();

@@ -106,6 +106,15 @@ impl SpanRecord {
     pub fn stage(&self, stage: Stage) -> Delay {
         self.stages[stage as usize]
     }
+
+    /// Joins the spans of two consecutive commands, which are one operation. The time between them is charged to no stage.
+    pub fn joined(self, next: SpanRecord) -> SpanRecord {
+        let mut stages = self.stages;
+        for (own, other) in stages.iter_mut().zip(next.stages) {
+            *own += other;
+        }
+        SpanRecord { begin: self.begin, last: next.last, stages }
+    }
 }
 
 /// A segment of an I/O's time.

@@ -61,7 +61,7 @@
 //! ```
 //!
 //! What it does not do: it knows nothing of the device but what registers, queues and memory say, and uses none of that
-//! unchecked. It chooses no workload (`lab` does). Of a block layer it has only the splitting of long I/Os.
+//! unchecked. It chooses no workload (`run` does). Of a block layer it has only the splitting of long I/Os.
 
 mod buffer;
 mod carrier;

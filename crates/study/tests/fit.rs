@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use byteway_clock::random::Rng;
-use byteway_lab::run::{Session, run};
+use byteway_run::run::{Session, run};
 use byteway_scenario::profile::Profile;
 use byteway_scenario::{Options, Scenario};
 use byteway_study::fit::{

@@ -3,10 +3,10 @@
 
 use crate::drives::{DriveState, Drives, WatchedDrive};
 use byteway_clock::Stage;
-use byteway_lab::serve::served_sections;
 use byteway_link::{IoFigures, LatencyCounts, Purpose, Verb};
 use byteway_serve::drive::Report;
 use byteway_serve::watch::DriveFigures;
+use byteway_serving::serve::served_sections;
 use byteway_study::report::Table;
 use byteway_wire::nvme::SmartLog;
 use serde::Serialize;

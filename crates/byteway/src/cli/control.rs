@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, Write as _};
 
-use byteway_lab::serve::PathControl;
+use byteway_serving::serve::PathControl;
 use byteway_text::units::excerpt;
 
 /// Reads commands, one per line, and prints each result to the standard error.

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use super::flags::{OutputFormat, Tables};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::Terminal;
-use byteway_lab::media::{Info, Verdict};
+use byteway_media::{Info, Verdict};
 use byteway_results::output::print;
 
 pub(super) const EXAMPLES: &str = "\

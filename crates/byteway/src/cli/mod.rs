@@ -28,13 +28,14 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::interrupt::{EXIT_INTERRUPTED, hold_hangups, take_signals};
-use byteway_lab::error::{AttachedError, RunError};
-use byteway_lab::media::MediaError;
-use byteway_lab::serve::ServiceError;
+use byteway_media::MediaError;
 use byteway_results::output::{StdoutError, print};
 use byteway_results::summary::summary_schema;
+use byteway_run::error::RunError;
 use byteway_scenario::profile::profile_schema;
 use byteway_scenario::{device_schema, host_schema, network_schema, reference, scenario_schema};
+use byteway_serving::error::AttachedError;
+use byteway_serving::serve::ServiceError;
 use byteway_study::compare::StoreError;
 use byteway_study::fit::FitError;
 use byteway_study::threshold::ThresholdError;
@@ -293,6 +294,7 @@ pub fn wrong_input(error: &anyhow::Error) -> Option<&InputError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use byteway_pushdown::error::SessionError;
 
     // Clap checks argument definitions only on use; a contradiction would panic at the user's.
     #[test]
@@ -310,6 +312,7 @@ mod tests {
             anyhow::Error::from(input()),
             run().into(),
             AttachedError::from(input()).into(),
+            AttachedError::from(SessionError::from(input())).into(),
             AttachedError::InDirectory { path: "data".into(), source: boxed() }.into(),
             MediaError::from(input()).into(),
             ServiceError::from(input()).into(),

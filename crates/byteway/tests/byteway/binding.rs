@@ -1,9 +1,9 @@
 //! The libraries as a binding for another language uses them: a scenario is a string, progress goes to a callback, and the result is data
 //! or an error that is matched, not parsed. No terminal, no signals, no files.
 
-use byteway_lab::error::RunError;
-use byteway_lab::run::{Session, run};
 use byteway_results::results::Results;
+use byteway_run::error::RunError;
+use byteway_run::run::{Session, run};
 use byteway_scenario::{Options, Scenario};
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;

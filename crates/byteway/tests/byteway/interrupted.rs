@@ -1,8 +1,8 @@
 //! Ctrl-C: an interrupted run keeps its results so far, marked as partial.
 
 use crate::common::{round, run_until, scenario};
-use byteway_lab::error::RunError;
-use byteway_lab::run::{Session, run as run_scenario};
+use byteway_run::error::RunError;
+use byteway_run::run::{Session, run as run_scenario};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;

@@ -1,8 +1,8 @@
 //! Behavior of jobs over time, on a drive of round numbers: rates, pauses, phases, ramps, and verification by job.
 
 use crate::common::{assert_within, round, run, scenario};
-use byteway_lab::run::{Session, run as run_scenario};
 use byteway_results::summary::{JobSummary, Summary};
+use byteway_run::run::{Session, run as run_scenario};
 use byteway_text::error::with_causes;
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;

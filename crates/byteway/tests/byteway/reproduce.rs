@@ -2,8 +2,8 @@
 //! output for any parallelism, and invalid input refused before anything runs.
 
 use crate::browser::{Browser, View};
-use byteway_lab::run::{Session, run};
 use byteway_results::summary::Summary;
+use byteway_run::run::{Session, run};
 use byteway_scenario::profile::Completion;
 use byteway_study::reproduce::byteexpress::{TABLE, board, polled};
 use byteway_study::reproduce::{BOARDS, PAPERS, Reason, Spec, Tolerance};

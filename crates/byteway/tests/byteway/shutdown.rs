@@ -8,7 +8,7 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans, Timing};
 use byteway_content::{BlockSize, Content, Stamp};
 use byteway_firmware::{Ftl, InjectedDefect};
-use byteway_lab::build;
+use byteway_run::build;
 use byteway_scenario::profile::{DRIVES, Profile};
 use byteway_scenario::{Device, Options, Scenario};
 use byteway_text::interrupt::Interrupt;

@@ -5,9 +5,9 @@
 //! the utilization. Not checked: how a viewer draws it.
 
 use crate::common::{folder, round, scenario};
-use byteway_lab::run::{Records, Session, run_recorded};
 use byteway_results::summary::{Summary, Utilisation, span_rows};
 use byteway_results::timeline::Timeline;
+use byteway_run::run::{Records, Session, run_recorded};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use crate::common::{assert_within, round, run, scenario, writes};
 use byteway_content::UNIT_BYTES;
 use byteway_firmware::FtlConfig;
 use byteway_firmware::ftl::greedy_write_amplification;
-use byteway_lab::build;
 use byteway_results::summary::Summary;
+use byteway_run::build;
 
 /// Two dies of 512 superblocks and the spare ones, each of 256 units of 4 KiB. The formula does not include checkpoints, whose pages are
 /// written, and take 0.1 % of the spare flash.

@@ -1,6 +1,6 @@
 //! The server's process.
 
-use byteway_lab::build;
+use byteway_run::build;
 use byteway_scenario::{Device, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;

@@ -24,6 +24,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use byteway_clock::Delay;
+use byteway_link::{Generation, PcieConfig};
 use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 use byteway_wire::nvme::vendor::Extension;
 
@@ -156,6 +158,27 @@ pub struct Link {
     pub propagation: Picos,
     /// Time from a read request's arrival at the host to the departure of its data.
     pub memory_latency: Picos,
+}
+
+impl Link {
+    /// The link to build.
+    ///
+    /// # Panics
+    /// Never for a loaded profile, whose generation was checked.
+    pub fn config(&self) -> PcieConfig {
+        let delay = |time: Picos| Delay::from_ps(time.0);
+        PcieConfig {
+            generation: Generation::from_number(self.generation.into()).expect("the profile was checked"),
+            lanes: self.lanes.into(),
+            mps: self.mps.0 as u32,
+            mrrs: self.mrrs.0 as u32,
+            rcb: self.rcb.0 as u32,
+            read_tags: self.read_tags.into(),
+            propagation: delay(self.propagation),
+            memory_latency: delay(self.memory_latency),
+            slowdown: 1,
+        }
+    }
 }
 
 /// Limits of the NVMe controller.

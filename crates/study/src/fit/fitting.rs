@@ -418,7 +418,7 @@ fn limit_note(points: &[Point], base: &Profile) -> Option<String> {
             .map(|(_, iops)| (iops * point.load.bs as f64, &point.name))
     });
     let (bytes, name) = most.max_by(|left, right| left.0.total_cmp(&right.0))?;
-    let carries = byteway_lab::drive_model::DriveModel::of(base).link_rate;
+    let carries = byteway_pushdown::drive_model::DriveModel::of(base).link_rate;
     (bytes > carries * 1.05).then(|| {
         format!(
             "point `{name}` moved {}, more than PCIe Gen{} x{} of the base carries ({}): set `drive.override.link.generation` or \

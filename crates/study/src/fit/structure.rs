@@ -7,7 +7,7 @@ use super::estimate::estimate;
 use super::measurement::{Figure, Point, State};
 use super::model::{Model, Setup};
 use super::search::Search;
-use byteway_lab::drive_model::DriveModel;
+use byteway_pushdown::drive_model::DriveModel;
 use byteway_scenario::profile::Profile;
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Points;

@@ -19,7 +19,7 @@ use byteway_world::PoweredDrive;
 
 use super::error::CutError;
 use super::point::Spec;
-use byteway_lab::build;
+use byteway_run::build;
 use byteway_scenario::Scenario;
 
 /// Acknowledged values lost by a power cut.

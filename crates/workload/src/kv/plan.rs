@@ -36,7 +36,7 @@ pub enum Engine {
     /// A key-value drive.
     #[default]
     Drive,
-    /// An LSM tree on the host, on a block device (in the crate `lab`).
+    /// An LSM tree on the host, on a block device (in the crate `run`).
     Leveldb {
         /// Whether each store and delete is persistent before it completes, as on a key-value drive with
         /// power-loss protection.

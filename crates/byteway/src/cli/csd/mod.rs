@@ -6,16 +6,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use byteway_clock::random::Rng;
-use byteway_lab::error::AttachedError;
-use byteway_lab::location::DriveLocation;
-use byteway_lab::tables::plan::Plan;
-use byteway_lab::tables::program::RowProgram;
-use byteway_lab::tables::query::{Answer, Executor};
-use byteway_lab::tables::split::QueryShape;
-use byteway_lab::tables::{Change, DriveSource, Session, SessionOptions, with_drive};
+use byteway_pushdown::error::SessionError;
+use byteway_pushdown::plan::Plan;
+use byteway_pushdown::program::RowProgram;
+use byteway_pushdown::query::{Answer, Executor};
+use byteway_pushdown::session::{Session, SessionOptions};
+use byteway_pushdown::split::QueryShape;
 use byteway_query::display::text;
 use byteway_query::{Form, RecordBatch};
 use byteway_results::output::print;
+use byteway_serving::location::{DriveLocation, DriveSource};
+use byteway_serving::tables::{Change, with_drive};
 use byteway_text::error::InputError;
 use byteway_text::progress::Progress;
 use byteway_text::table::{bytes, grouped, time};
@@ -329,7 +330,7 @@ impl Drive {
     }
 
     /// Loads the tables of --load and runs `work`.
-    fn ask<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
+    fn ask<T: 'static, W: Future<Output = Result<T, SessionError>> + 'static>(
         &self,
         change: Change,
         work: impl FnOnce(Session) -> W + 'static,
@@ -338,7 +339,7 @@ impl Drive {
     }
 
     /// Like [`Drive::ask`], with or without programs.
-    fn ask_with<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
+    fn ask_with<T: 'static, W: Future<Output = Result<T, SessionError>> + 'static>(
         &self,
         change: Change,
         programs: bool,
@@ -515,7 +516,7 @@ fn ask(query: &QueryText, filter: &Filter, drive: &Drive, count: u32) -> anyhow:
     })
 }
 
-async fn explain(session: &Session, shape: QueryShape) -> Result<Explained, AttachedError> {
+async fn explain(session: &Session, shape: QueryShape) -> Result<Explained, SessionError> {
     let plans = match &shape {
         QueryShape::Whole { task, table } => vec![session.plan(task, table).await?],
         QueryShape::Split(query) => session.plans(query).await?,

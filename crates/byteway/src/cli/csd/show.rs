@@ -1,9 +1,9 @@
 //! Output of `byteway csd`: tables, rows, plans, and a comparison of costs.
 
-use byteway_lab::tables::TableInfo;
-use byteway_lab::tables::plan::Plan;
-use byteway_lab::tables::query::{Answer, Executor};
-use byteway_lab::tables::split::QueryShape;
+use byteway_pushdown::plan::Plan;
+use byteway_pushdown::query::{Answer, Executor};
+use byteway_pushdown::session::TableInfo;
+use byteway_pushdown::split::QueryShape;
 use byteway_query::display::text;
 use byteway_query::{ArrayRef, ColumnType, RecordBatch, ipc};
 use byteway_results::output::print;

@@ -1,9 +1,9 @@
 //! Fixture: scenarios on a drive of round numbers (`round.toml`) or any other, run from text to summary.
 
-use byteway_lab::error::RunError;
-use byteway_lab::run::{Session, run as run_scenario};
 use byteway_results::results::Results;
 use byteway_results::summary::{KindSummary, Summary};
+use byteway_run::error::RunError;
+use byteway_run::run::{Session, run as run_scenario};
 use byteway_scenario::{Options, Scenario};
 use byteway_text::error::with_causes;
 use byteway_text::interrupt::Interrupt;
