@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `page.rs` | a Markdown page: its code blocks, links and headings |
 //! | `links.rs` | checks that links between pages and to files lead somewhere |
+//! | `map.rs` | draws the map of the crates |
 //! | `commands.rs` | runs the command blocks of pages as a reader would |
 //! | `reference.rs` | generates the reference of keys |
 //! | `python.rs` | generates the types of the Python package |
@@ -11,6 +12,7 @@
 
 mod commands;
 mod links;
+mod map;
 mod page;
 mod python;
 mod reference;
@@ -38,6 +40,12 @@ enum Command {
     },
     /// Check that every link between Markdown pages, and to files of the repository, leads somewhere.
     Links,
+    /// Draw the map of the crates in ARCHITECTURE.md anew, from their manifests.
+    Map {
+        /// Write nothing; fail if it is out of date.
+        #[arg(long)]
+        check: bool,
+    },
     /// Run the command blocks of pages, in order, each page in a directory of its own.
     Commands {
         /// The pages; left out, README.md, CONTRIBUTING.md and all of docs.
@@ -72,6 +80,8 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Test { arguments } => test::run(root(), &arguments),
         Command::Links => links::check(root()),
+        Command::Map { check: true } => map::check(root()),
+        Command::Map { check: false } => map::write(root()),
         Command::Commands { pages, program } => commands::run(root(), &pages, &root().join(program)),
         Command::Python { program, check: true } => python::check(root(), &root().join(program)),
         Command::Python { program, check: false } => python::write(root(), &root().join(program)),

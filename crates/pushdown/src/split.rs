@@ -43,7 +43,7 @@ pub enum QueryShape {
 fn wrong(error: &QueryError) -> SessionError {
     let cure = match error {
         QueryError::Unsupported { .. } => {
-            "rewrite the query: docs/queries.md lists what drive and host support"
+            "rewrite the query: docs/tasks/queries.md lists what drive and host support"
         }
         _ => "rewrite the query: `byteway csd --help` lists what a drive supports",
     };

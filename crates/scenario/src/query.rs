@@ -233,10 +233,10 @@ impl QueryDraft<'_> {
                 "rewrite the query (`byteway csd --help` lists what a drive supports); `execute = \"check\"` sends it as it is"
             }
             QueryError::Unsupported { .. } => {
-                "rewrite the query: docs/queries.md lists what drive and host support; `execute = \"check\"` sends it as it is"
+                "rewrite the query: docs/tasks/queries.md lists what drive and host support; `execute = \"check\"` sends it as it is"
             }
             QueryError::Syntax(_) => {
-                "write one SELECT, or with `segment` a table's name and a predicate: docs/queries.md has examples"
+                "write one SELECT, or with `segment` a table's name and a predicate: docs/tasks/queries.md has examples"
             }
             _ => "rewrite the query: `byteway csd --help` lists what a drive supports",
         };

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-/// The program of docs/programs.md: 1 where the first column, of 8 bytes, is 3 modulo 10 and not null.
+/// The program of docs/tasks/programs.md: 1 where the first column, of 8 bytes, is 3 modulo 10 and not null.
 const FILTER: [[u8; 8]; 8] = [
     [0x71, 0x12, 8, 0, 0, 0, 0, 0],  // r2 = *(u8 *)(r1 + 8), whether it is null
     [0x55, 0x02, 4, 0, 0, 0, 0, 0],  // if r2 != 0 goto 0

@@ -1,9 +1,20 @@
 //! Structure of the source: imports between files, and dependencies between crates.
+//!
+//! | file | what |
+//! |---|---|
+//! | `ranks.rs` | which crate may depend on which |
+//! | `chain.rs` | the longest chain of compilation |
+//! | `manifests.rs` | what the manifests say of the crates |
 
-use std::collections::{BTreeMap, BTreeSet};
+mod chain;
+mod manifests;
+mod ranks;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::imports::{Graph, Imports};
+use manifests::{crates, dependencies};
 
 /// Largest permitted import cycle in files.
 const CIRCLE_MAX: usize = 3;
@@ -13,14 +24,6 @@ const FILE_CIRCLES: [(&str, usize); 0] = [];
 
 /// Cycles of folders, likewise.
 const FOLDER_CIRCLES: [(&str, usize); 0] = [];
-
-fn crates() -> Vec<PathBuf> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut found: Vec<PathBuf> = crates.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
-    found.retain(|path| path.join("src").is_dir());
-    found.sort();
-    found
-}
 
 /// The crates by folder name, with the imports between their files.
 fn imports() -> Vec<(String, Imports)> {
@@ -71,87 +74,18 @@ fn no_folders_import_each_other() {
     assert_as_listed(&circles(Imports::folders, 1), &FOLDER_CIRCLES);
 }
 
-/// Dependencies of each crate of the workspace without those of tests: inside and outside the workspace.
-fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
-    let of = |folder: PathBuf| {
-        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
-        let manifest: toml::Table = manifest.parse().unwrap();
-        let names = manifest.get("dependencies").and_then(toml::Value::as_table);
-        let names = names.map(|table| table.keys().cloned().collect());
-        (manifest["package"]["name"].as_str().unwrap().to_owned(), names.unwrap_or_default())
-    };
-    crates().into_iter().map(of).collect()
-}
-
-fn all_below(name: &str, direct: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
-    let (mut seen, mut next) = (BTreeSet::new(), vec![name.to_owned()]);
-    while let Some(name) = next.pop() {
-        let below = direct.get(&name).into_iter().flatten().cloned();
-        next.extend(below.filter(|name| seen.insert(name.clone())));
-    }
-    seen
-}
-
-// Host and device that knew each other could interact other than through registers, queues and memory; and users of `trace` or `scenario`
-// should not have to build charts and an LSM tree.
-#[test]
-fn crates_depend_on_no_more_than_the_map_says() {
-    let direct = dependencies();
-    for (name, never) in [
-        ("byteway-host", &["byteway-device", "byteway-firmware", "byteway-array"][..]),
-        ("byteway-device", &["byteway-host"]),
-        ("byteway-firmware", &["byteway-kv"]),
-        ("byteway-array", &["byteway-device", "byteway-host", "byteway-link", "byteway-kv"]),
-        ("byteway-member", &["byteway-firmware", "byteway-flash", "byteway-link"]),
-        ("byteway-query", &["byteway-clock", "byteway-wire", "byteway-flash"]),
-        ("byteway-clock", &["byteway-wire"]),
-        ("byteway-wire", &["byteway-clock"]),
-        (
-            "byteway-trace",
-            &["byteway-flash", "byteway-host", "byteway-run", "plotly", "rusty-leveldb", "indicatif"],
-        ),
-        (
-            "byteway-scenario",
-            &["byteway-run", "byteway-pushdown", "byteway-device", "plotly", "rusty-leveldb", "indicatif"],
-        ),
-        (
-            "byteway-world",
-            &["byteway-host", "byteway-serve", "byteway-scenario", "byteway-results", "byteway-run"],
-        ),
-        // A query is the same on a drive of any kind: its crate knows none of them.
-        ("byteway-pushdown", &["byteway-serve", "byteway-world", "byteway-device", "byteway-run"]),
-        // A simulation does not wait for TLS.
-        (
-            "byteway-run",
-            &["byteway-serve", "byteway-serving", "byteway-study", "plotly", "indicatif", "s2n-tls"],
-        ),
-        ("byteway-serving", &["byteway-study", "byteway-watch", "plotly", "indicatif"]),
-        ("byteway-media", &["byteway-device", "byteway-host", "byteway-link", "byteway-scenario"]),
-        // What answers watchers has a thread of its own, and no drive waits for its runtime.
-        ("byteway-serve", &["tokio", "hyper", "byteway-run"]),
-    ] {
-        let below = all_below(name, &direct);
-        assert!(direct.contains_key(name), "{name}");
-        for other in never {
-            assert!(!below.contains(*other), "{name} depends on {other}");
-        }
-    }
-    for (name, below) in &direct {
-        for other in ["byteway-testkit", "byteway-needs"] {
-            assert!(!below.contains(other), "{name}: {other} is for tests only");
-        }
-    }
-}
-
 /// Libraries whose enums are also values of flags.
 const FLAGS: [&str; 4] = ["byteway-scenario", "byteway-serving", "byteway-trace", "byteway-workload"];
+
+/// Members of the workspace that are no libraries.
+const PROGRAMS: [&str; 3] = ["byteway", "byteway-python", "byteway-xtask"];
 
 // A binding has its own terminal, signals and log, or none, and distinguishes errors by type.
 #[test]
 fn libraries_have_errors_with_types_and_no_terminal() {
     let direct = dependencies();
     assert!(direct["byteway"].contains("anyhow") && direct["byteway"].contains("indicatif"));
-    for (name, below) in direct.iter().filter(|(name, _)| *name != "byteway") {
+    for (name, below) in direct.iter().filter(|(name, _)| !PROGRAMS.contains(&name.as_str())) {
         for other in ["anyhow", "indicatif", "ctrlc", "tracing-subscriber"] {
             assert!(!below.contains(other), "{name} depends on {other}");
         }
@@ -160,11 +94,11 @@ fn libraries_have_errors_with_types_and_no_terminal() {
 }
 
 /// The source files below a folder.
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in folder.read_dir().unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files(&path, found);
+            rust_files(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             found.push(path);
         }
@@ -180,7 +114,7 @@ fn drives_are_built_in_the_world_alone() {
     const POWERS_ON: &str = concat!("Drive::", "power_on(");
     for folder in crates().into_iter().filter(|folder| !folder.ends_with("world")) {
         let mut found = Vec::new();
-        files(&folder, &mut found);
+        rust_files(&folder, &mut found);
         for path in found {
             // Examples of documentation build what they show.
             let text = std::fs::read_to_string(&path).unwrap();

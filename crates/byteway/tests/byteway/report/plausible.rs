@@ -112,7 +112,7 @@ fn results(writes: bool) -> Results {
         curves.push(curve("greedy", Kind::Write, 21_000.0));
     }
     let summary = Summary {
-        byteway: "0.1.0".to_owned(),
+        byteway: "0.2.0".to_owned(),
         scenario: "first".to_owned(),
         drive: None,
         drives: Vec::new(),
