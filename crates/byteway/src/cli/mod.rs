@@ -20,6 +20,7 @@ mod show;
 mod sweep;
 mod threshold;
 mod trace;
+mod watcher;
 
 use std::ffi::OsString;
 use std::io::Write;

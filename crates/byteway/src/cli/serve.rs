@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use byteway_serve::drive::Stop;
 use byteway_serve::tls::{KeyLineError, Keys};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 use super::control;
 use super::flags::{OutputFormat, Tables, address, http_address};
+use super::watcher::{Watcher, Watching};
 use crate::interrupt::{end_within, on_hangup, on_signal};
 use byteway_auth::Credentials;
 use byteway_results::output::print;
@@ -20,7 +22,6 @@ use byteway_scenario::secrets::load_secrets;
 use byteway_serving::serve::{HostControl, ServeAddress, Service, WatchPlace, served_json, served_tables};
 use byteway_text::error::{InputError, with_causes};
 use byteway_text::file::read_secret_file;
-use byteway_watch::{Watcher, Watching};
 
 pub(super) const EXAMPLES: &str = "\
 A device file is a TOML file. A minimal one:
@@ -282,12 +283,13 @@ const LOG: &str = "BYTEWAY_LOG";
 fn log_to_stderr() -> Result<(), InputError> {
     let text = std::env::var(LOG).unwrap_or_default();
     let text = if text.trim().is_empty() { "info" } else { text.trim() };
-    let filter = EnvFilter::builder().parse(text).map_err(|error| {
+    let filter: Targets = text.parse().map_err(|error| {
         let what = format!("`{LOG}` = {}: {error}", byteway_text::units::excerpt(text));
         InputError::new(what, "write error, warn, info, debug or trace")
     })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = log.without_time().with_target(false).with_ansi(false);
     // This fails only for a second logger in one process; the first one stays.
-    let _ = log.without_time().with_target(false).with_ansi(false).try_init();
+    let _ = tracing_subscriber::registry().with(log.with_filter(filter)).try_init();
     Ok(())
 }
