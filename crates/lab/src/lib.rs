@@ -59,6 +59,7 @@ pub mod lsm;
 pub mod media;
 pub mod nvme_tcp;
 pub mod pairs;
+pub mod probe;
 pub mod remote;
 pub mod run;
 pub mod serve;

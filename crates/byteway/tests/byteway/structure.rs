@@ -115,7 +115,16 @@ fn crates_depend_on_no_more_than_the_map_says() {
             "byteway-world",
             &["byteway-host", "byteway-serve", "byteway-scenario", "byteway-results", "byteway-lab"],
         ),
-        ("byteway-lab", &["byteway-study", "byteway-watch", "plotly", "indicatif"]),
+        (
+            "byteway-lab",
+            &["byteway-report", "byteway-explore", "byteway-papers", "byteway-watch", "plotly", "indicatif"],
+        ),
+        // A report shows results, whoever has run them.
+        ("byteway-report", &["byteway-lab"]),
+        // They are compiled side by side.
+        ("byteway-explore", &["byteway-papers"]),
+        ("byteway-papers", &["byteway-explore"]),
+        ("byteway-watch", &["byteway-report", "byteway-explore", "byteway-papers", "plotly"]),
         // What answers watchers has a thread of its own, and no drive waits for its runtime.
         ("byteway-serve", &["tokio", "hyper", "byteway-lab"]),
     ] {
