@@ -3,11 +3,11 @@
 use crate::error::{invalid, raised};
 use crate::follow::{Follower, Meter};
 use crate::study::threads;
-use byteway_results::output::Output;
-use byteway_study::fit::{
+use byteway_explore::fit::{
     Fit as Fitted, HoldOut, JobSet, Request, Setup, check_folder, fit as fit_constants, read_csv, read_fio,
     read_measurements, runs,
 };
+use byteway_results::output::Output;
 use byteway_text::error::InputError;
 use byteway_text::table::Width;
 use byteway_text::units::{Bytes, Picos, UnitError};
@@ -19,7 +19,7 @@ use std::str::FromStr;
 #[pyclass(frozen, module = "byteway._native")]
 pub(crate) struct Measurements {
     name: String,
-    found: byteway_study::fit::Measurements,
+    found: byteway_explore::fit::Measurements,
 }
 
 #[pymethods]
@@ -99,7 +99,7 @@ impl Fit {
 
     /// The content of report.html.
     fn report(&self, py: Python<'_>) -> String {
-        py.detach(|| byteway_study::fit::report(&self.0).render())
+        py.detach(|| byteway_explore::fit::report(&self.0).render())
     }
 
     /// The tables of the terminal, 80 columns wide.

@@ -67,5 +67,5 @@ mod _native {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
     /// Hash of the sources from which the simulator was built: results of another one may differ.
     #[pymodule_export]
-    const SOURCES: &str = byteway_study::compare::SOURCES;
+    const SOURCES: &str = byteway_explore::compare::SOURCES;
 }

@@ -74,7 +74,7 @@ impl Scenario {
 
     /// Identity of its results: equal fingerprints have equal results.
     fn fingerprint(&self, py: Python<'_>) -> PyResult<String> {
-        let found = py.detach(|| byteway_study::compare::fingerprint(&self.load()?));
+        let found = py.detach(|| byteway_explore::compare::fingerprint(&self.load()?));
         found.map(|fingerprint| fingerprint.to_string()).map_err(|error| invalid(py, &error))
     }
 }

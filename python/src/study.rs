@@ -3,16 +3,18 @@
 use crate::error::{invalid, raised};
 use crate::follow::{Follower, Meter};
 use crate::scenario::Scenario;
-use byteway_results::output::Output;
-use byteway_study::compare::{
-    CompareOptions, Comparison as Compared, Metric, Plan, PointOutcomes, Request, Store, probe,
+use byteway_explore::compare::{
+    CompareOptions, Comparison as Compared, Plan, PointOutcomes, Request, Store,
     report as report_of_comparison, run_all,
 };
-use byteway_study::reproduce::{
+use byteway_explore::threshold::{measure, to_toml};
+use byteway_papers::{
     PAPERS, PAYLOADS_FULL, Paper, ReproducePlan, Reproduction as Reproduced, RunLength, paper as named,
     report as report_of_paper,
 };
-use byteway_study::threshold::{measure, to_toml};
+use byteway_results::figures::Metric;
+use byteway_results::output::Output;
+use byteway_run::probe::probe;
 use byteway_text::error::{InputError, suggest};
 use byteway_text::table::Width;
 use pyo3::prelude::*;

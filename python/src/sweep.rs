@@ -4,10 +4,10 @@ use crate::error::{invalid, raised};
 use crate::follow::{Follower, Meter};
 use crate::scenario::Scenario;
 use crate::table::Table;
-use byteway_results::output::Output;
-use byteway_study::sweep::{
+use byteway_explore::sweep::{
     self, Answer, DimensionSection, LocalOptions, PointCache, Ran, SearchSection, Space, Task, run_local,
 };
+use byteway_results::output::Output;
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;
 use byteway_text::table::Width;

@@ -16,6 +16,8 @@
 //! | `upkeep.rs` | background work of drives |
 //! | `wear.rs` | wear of the flash |
 //! | [`summary`] | the summary of a run: `summary.json`, tables |
+//! | [`figures`] | the figures by which runs are compared: [`figures::Metric`], [`figures::Figures`] |
+//! | `run_result.rs` | [`RunResult`]: what a comparison stores of a run |
 //! | [`results`] | the summary with time series, distributions and wear; `results.parquet` |
 //! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks over time |
 //! | `columns.rs` | the common part of the Parquet files |
@@ -41,12 +43,14 @@
 //! What it does not do: it runs nothing, and draws nothing.
 
 pub mod columns;
+pub mod figures;
 pub mod host;
 mod ios;
 pub mod output;
 mod queries;
 mod recorder;
 pub mod results;
+mod run_result;
 mod series;
 mod snapshot;
 mod store;
@@ -60,6 +64,7 @@ mod wear;
 pub use ios::IoRecorder;
 pub use queries::{Queried, QueryRecorder};
 pub use recorder::JobRecorder;
+pub use run_result::RunResult;
 pub use series::{Recorded, SeriesRecorder};
 pub use snapshot::{MeasuredDrive, Parts, Snapshot};
 pub use store::store;

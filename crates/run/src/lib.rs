@@ -43,5 +43,6 @@ pub mod build;
 pub mod error;
 pub mod jobs;
 pub mod lsm;
+pub mod probe;
 pub mod remote;
 pub mod run;

@@ -6,6 +6,7 @@
 //! | [`error`] | invalid input: place, mistake, remedy |
 //! | [`mod@file`] | small text files |
 //! | [`table`] | tables for the terminal: 80 columns, one unit a column |
+//! | [`html`] | what pages have in common: style, chart library, tables |
 //! | [`number`] | ratios that are equal on every machine |
 //! | [`progress`] | progress of long work |
 //! | [`interrupt`] | the request to stop, which long work polls |
@@ -25,10 +26,11 @@
 //! assert!(suggest("iodeph", &["bs", "iodepth"]).contains("`iodepth`"));
 //! ```
 //!
-//! What it does not do: it knows no file format, handles no signal, and draws no progress bar.
+//! What it does not do: it reads no file format, composes no page, handles no signal, and draws no progress bar.
 
 pub mod error;
 pub mod file;
+pub mod html;
 pub mod interrupt;
 pub mod number;
 pub mod progress;

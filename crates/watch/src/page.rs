@@ -1,7 +1,6 @@
 //! The live page: one file with its own scripts and styles. It fetches nothing but updates.
 
-use byteway_study::report::script;
-use byteway_study::report::{STYLE, THEME};
+use byteway_text::html::{STYLE, THEME, script};
 use std::fmt::Write as _;
 
 /// The page's charts and updates.

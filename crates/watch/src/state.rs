@@ -7,7 +7,7 @@ use byteway_link::{IoFigures, LatencyCounts, Purpose, Verb};
 use byteway_serve::drive::Report;
 use byteway_serve::watch::DriveFigures;
 use byteway_serving::serve::served_sections;
-use byteway_study::report::Table;
+use byteway_text::html::Table;
 use byteway_wire::nvme::SmartLog;
 use serde::Serialize;
 use std::rc::Rc;

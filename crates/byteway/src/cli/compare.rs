@@ -9,11 +9,11 @@ use clap::ValueEnum;
 use super::flags::{Tables, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
+use byteway_explore::compare::{CompareOptions, Comparison, Plan, PointOutcomes, Request, Store, run_all};
+use byteway_results::figures::Metric;
 use byteway_results::output::print;
+use byteway_run::probe::probe;
 use byteway_scenario::Options;
-use byteway_study::compare::{
-    CompareOptions, Comparison, Metric, Plan, PointOutcomes, Request, Store, probe, run_all,
-};
 use byteway_text::error::suggest;
 
 pub(super) const EXAMPLES: &str = "\

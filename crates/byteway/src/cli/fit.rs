@@ -9,9 +9,9 @@ use clap::ValueEnum;
 use super::flags::{Tables, size, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
+use byteway_explore::fit::{HoldOut, JobSet, Request, Setup, check_folder, fit, read_measurements, runs};
 use byteway_results::output::{Output, print};
 use byteway_scenario::fio;
-use byteway_study::fit::{HoldOut, JobSet, Request, Setup, check_folder, fit, read_measurements, runs};
 use byteway_text::error::InputError;
 use byteway_text::units::{Bytes, Picos};
 

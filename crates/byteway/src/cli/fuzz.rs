@@ -338,7 +338,7 @@ fn build() -> String {
         Some(commit) => format!("{version}, commit {commit}"),
         None => format!(
             "{version}, sources {} (built without BYTEWAY_COMMIT, which would name the commit)",
-            byteway_study::compare::SOURCES
+            byteway_explore::compare::SOURCES
         ),
     }
 }

@@ -29,6 +29,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::interrupt::{EXIT_INTERRUPTED, hold_hangups, take_signals};
+use byteway_explore::compare::StoreError;
+use byteway_explore::fit::FitError;
+use byteway_explore::threshold::ThresholdError;
 use byteway_media::MediaError;
 use byteway_results::output::{StdoutError, print};
 use byteway_results::summary::summary_schema;
@@ -37,9 +40,6 @@ use byteway_scenario::profile::profile_schema;
 use byteway_scenario::{device_schema, host_schema, network_schema, reference, scenario_schema};
 use byteway_serving::error::AttachedError;
 use byteway_serving::serve::ServiceError;
-use byteway_study::compare::StoreError;
-use byteway_study::fit::FitError;
-use byteway_study::threshold::ThresholdError;
 use byteway_text::error::InputError;
 
 /// Version, commit, profile and target of this program. A `+` behind the commit: files differed from it.

@@ -7,10 +7,8 @@ use std::process::ExitCode;
 use super::flags::{OutputFormat, Tables, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
+use byteway_papers::{PAPERS, PAYLOADS_FULL, ReproducePlan, Reproduction, RunLength, paper, report};
 use byteway_results::output::{Output, print};
-use byteway_study::reproduce::{
-    PAPERS, PAYLOADS_FULL, ReproducePlan, Reproduction, RunLength, paper, report,
-};
 
 pub(super) const EXAMPLES: &str = "\
 Measures the claims of a paper again: claim, paper, measured, difference, tolerance, basis, verdict.

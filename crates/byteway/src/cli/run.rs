@@ -10,12 +10,12 @@ use super::flags::Tables;
 use super::show::{Shown, show};
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
+use byteway_report::run_report;
 use byteway_results::IoRecorder;
 use byteway_results::output::{Output, Unfinished};
 use byteway_results::timeline::{IOS_DEFAULT, Timeline};
 use byteway_run::run::{Records, Session, run_recorded};
 use byteway_scenario::{Options, Scenario};
-use byteway_study::report::run_report;
 use byteway_text::error::InputError;
 use byteway_text::progress::Progress;
 

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use byteway_report::Page;
 use byteway_results::output::{Output, Unfinished, print};
 use byteway_results::results::Results;
 use byteway_results::summary::Summary;
 use byteway_scenario::Scenario;
-use byteway_study::report::Page;
 
 use super::flags::{OutputFormat, Tables};
 use crate::interrupt::EXIT_INTERRUPTED;

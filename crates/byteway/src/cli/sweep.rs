@@ -8,9 +8,9 @@ use clap::ValueEnum;
 use super::flags::{Tables, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
+use byteway_explore::sweep::{LocalOptions, PointCache, Sweep, load_space, run_local};
 use byteway_results::output::{Output, print};
 use byteway_scenario::Options;
-use byteway_study::sweep::{LocalOptions, PointCache, Sweep, load_space, run_local};
 
 pub(super) const EXAMPLES: &str = "\
 A space is a TOML file: a scenario, the keys to vary, and a search that chooses the points:

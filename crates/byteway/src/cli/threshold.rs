@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
+use byteway_explore::threshold::{measure, to_toml};
 use byteway_results::output::print;
 use byteway_scenario::{Options, Scenario};
-use byteway_study::threshold::{measure, to_toml};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

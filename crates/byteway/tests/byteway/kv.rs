@@ -1,9 +1,10 @@
 //! Key-value workloads on a simulated drive, from scenario to summary.
 
 use crate::common::{real, run, scenario};
+use byteway_results::RunResult;
+use byteway_results::figures::{Figures, Metric};
 use byteway_results::summary::{KvStoreSummary, KvSummary, OperationRow, Summary};
 use byteway_run::run::{Session, run as run_scenario};
-use byteway_study::compare::{Figures, Metric, RunResult};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
 

@@ -2,11 +2,11 @@
 //! output for any parallelism, and invalid input refused before anything runs.
 
 use crate::browser::{Browser, View};
+use byteway_papers::byteexpress::{TABLE, board, polled};
+use byteway_papers::{BOARDS, PAPERS, Reason, Spec, Tolerance};
 use byteway_results::summary::Summary;
 use byteway_run::run::{Session, run};
 use byteway_scenario::profile::Completion;
-use byteway_study::reproduce::byteexpress::{TABLE, board, polled};
-use byteway_study::reproduce::{BOARDS, PAPERS, Reason, Spec, Tolerance};
 use byteway_text::error::with_causes;
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
@@ -193,7 +193,7 @@ fn every_claim_starts_from_its_boards_one_configuration() {
                     }
                 }
                 let departs = |key: &str| spec.departures().iter().find(|one| one.setting().0 == key);
-                let is_on = |board: &byteway_study::reproduce::Board| {
+                let is_on = |board: &byteway_papers::Board| {
                     let value =
                         |wanted: &str| spec.keys().find(|(key, _)| *key == wanted).map(|(_, value)| value);
                     let base = match (spec.is_kv(), value("target.path")) {

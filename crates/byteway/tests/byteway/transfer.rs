@@ -2,10 +2,11 @@
 //! profiles.
 
 use crate::common::run;
+use byteway_explore::compare::{CompareOptions, Comparison, Fact, Plan, Reach, Request, run_all};
+use byteway_explore::threshold::{measure, to_toml};
 use byteway_results::summary::{Summary, TransferSummary};
+use byteway_run::probe::probe;
 use byteway_scenario::{Options, Scenario};
-use byteway_study::compare::{CompareOptions, Comparison, Fact, Plan, Reach, Request, probe, run_all};
-use byteway_study::threshold::{measure, to_toml};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Hidden;
 use byteway_transfer::Method;

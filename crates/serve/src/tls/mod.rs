@@ -32,8 +32,6 @@ mod session;
 #[cfg(not(feature = "tls"))]
 #[path = "absent.rs"]
 mod session;
-#[cfg(all(test, feature = "tls"))]
-mod tests;
 
 pub use hash::Hash;
 pub use keys::{KeyLineError, Keys};

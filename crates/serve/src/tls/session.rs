@@ -23,6 +23,10 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Poll, Waker};
 
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
+
 /// A policy with TLS 1.3 only, AES-GCM preferred.
 const POLICY: &str = "AWS-CRT-SDK-TLSv1.3-2023";
 /// Maximum number of encrypted bytes sent at once.

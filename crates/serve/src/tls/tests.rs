@@ -1,6 +1,7 @@
 //! Both ends of TLS over a socket pair.
 
 use super::*;
+use crate::tls::ConfiguredPsk;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 const KEY_256: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";

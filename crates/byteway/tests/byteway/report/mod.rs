@@ -3,9 +3,9 @@
 mod plausible;
 
 use crate::browser::{Browser, View};
+use byteway_report::{Axis, Chart, Figure, Ink, Page, Section, Unit, run_report};
 use byteway_results::results::Curve;
 use byteway_results::summary::ErrorRow;
-use byteway_study::report::{Axis, Chart, Figure, Ink, Page, Section, Unit, run_report};
 use std::path::{Path, PathBuf};
 
 const DESK: View = View { width: 1200, print: false, dark: false };

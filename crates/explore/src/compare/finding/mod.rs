@@ -1,0 +1,666 @@
+//! Findings of a comparison, in words: knees, crossovers, effects and the best point.
+//!
+//! Terms. A *series* is the points along one key, with all other keys equal. Its *plateau* begins at the
+//! first value from which throughput stays within 5 % of the series' best. In a closed loop with N
+//! outstanding I/Os, Little's law states N = X R (throughput times mean latency), so X(N) <= min(N / R_min,
+//! X_max): the asymptotic bounds of operational analysis (Denning and Buzen, "The operational analysis of
+//! queueing network models", Computing Surveys 1978). They meet in a *corner* at N* = X_max R_min: with fewer
+//! I/Os the drive must idle, with more some must wait. The *knee* is measured, not computed: the point with
+//! the most throughput for its latency, X / R (Kleinrock, "Power and deterministic rules of thumb for
+//! probabilistic problems in computer communications", ICC 1979). The plateau begins well beyond the corner
+//! if requests are distributed randomly over resources: at N* some dies have several reads and others none. A
+//! *crossover* lies between two values of a numeric key if one of two series leads at the first and the other
+//! at the second.
+//!
+//! An *effect* is the set of figures that differ between the first value of a key of the drive and another.
+//!
+//! No claim is made about a difference below 1 %, a knee in fewer than three points, or a failed point.
+
+mod effect;
+
+use serde::Serialize;
+
+use super::plan::describe;
+use super::sizes::{Reach, is_method};
+use super::vary::{Axis, Scale};
+use byteway_results::figures::{Figures, Metric, equal};
+use byteway_text::table::time;
+use byteway_text::units::Bytes;
+
+/// A finding: a fact for programs, and a sentence.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The fact.
+    #[serde(flatten)]
+    pub fact: Fact,
+    /// The sentence.
+    pub text: String,
+}
+
+/// A fact. Values are in the user's notation; `others` are the values of all other keys.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Fact {
+    /// Throughput along a key.
+    Knee {
+        /// The key.
+        key: String,
+        /// The other keys.
+        others: String,
+        /// Begin of the plateau; `None` if throughput still rises, or has fallen, at the last value.
+        plateau: Option<String>,
+        /// The value with the most throughput for its latency; `None` if it is at an end, or if the key is
+        /// not the number of outstanding I/Os.
+        knee: Option<String>,
+        /// The corner of the bounds.
+        little: Option<Corner>,
+    },
+    /// One value overtakes another.
+    Crossover {
+        /// The key along which.
+        key: String,
+        /// The other keys.
+        others: String,
+        /// The figure.
+        metric: Metric,
+        /// The leader behind the crossover.
+        leader: String,
+        /// The leader before the crossover.
+        behind: String,
+        /// The last value with `behind` in the lead, and the first with `leader`.
+        between: (String, String),
+        /// Interpolated value of equality; `None` if these values are more than a factor of 2 apart, because
+        /// figures may change in steps (of commands or pages) anywhere between.
+        at: Option<f64>,
+    },
+    /// The payload sizes up to which a method is better than another.
+    Reach {
+        /// The method.
+        method: String,
+        /// The method that it is compared with.
+        against: String,
+        /// The other keys.
+        others: String,
+        /// Sizes at which its mean latency is lower.
+        latency: Reach,
+        /// Sizes at which it has fewer wire bytes.
+        wire: Reach,
+        /// Sizes at which it has fewer payload bytes, as a performance counter counts them.
+        payload: Reach,
+    },
+    /// Sources of a fine-grained method's gain over whole pages.
+    Gain {
+        /// Size of the payload in bytes.
+        bytes: u64,
+        /// The other keys.
+        others: String,
+        /// Mean latency by PRP, in nanoseconds.
+        prp_ns: f64,
+        /// Latency of SGL: exact length, with DMA setup.
+        sgl_ns: f64,
+        /// Inline: without DMA.
+        inline_ns: f64,
+    },
+    /// Points whose payloads used the fallback, each with their number.
+    Fallback {
+        /// The points.
+        points: Vec<String>,
+    },
+    /// Two values never change the lead.
+    NoCrossover {
+        /// The key along which.
+        key: String,
+        /// The other keys.
+        others: String,
+        /// The two values.
+        values: (String, String),
+        /// The leader by figure; `None`: neither leads.
+        ahead: Vec<(Metric, Option<String>)>,
+    },
+    /// The best point in a figure.
+    Best {
+        /// The figure.
+        metric: Metric,
+        /// Index of the point; of equal ones, that with the lowest latency.
+        point: usize,
+        /// Points that are equal to it.
+        equal: Vec<usize>,
+    },
+    /// Effect of another value of a key of the drive.
+    Effect {
+        /// The key.
+        key: String,
+        /// The other keys.
+        others: String,
+        /// The first value, and the other one.
+        values: (String, String),
+        /// The figures that differ.
+        changes: Vec<Change>,
+    },
+    /// Further findings of a kind that were omitted.
+    Omitted {
+        /// Number of findings.
+        count: usize,
+    },
+}
+
+impl Finding {
+    /// Whether it replaces another finding by a more exact one.
+    pub(super) fn replaces(&self, other: &Finding) -> bool {
+        let Fact::Reach { method, against, others, .. } = &self.fact else { return false };
+        let same = |a: &String, b: &String, with: &String| {
+            with == others && ((a == method && b == against) || (a == against && b == method))
+        };
+        match &other.fact {
+            Fact::Crossover { leader, behind, others, metric, .. } => {
+                same(leader, behind, others)
+                    && matches!(
+                        metric,
+                        Metric::Iops
+                            | Metric::MeanNs
+                            | Metric::P99Ns
+                            | Metric::WireBytesPerIo
+                            | Metric::PayloadBytesPerIo
+                    )
+            }
+            Fact::NoCrossover { values: (a, b), others, .. } => same(a, b, others),
+            _ => false,
+        }
+    }
+}
+
+/// A figure that differs between two points.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// The figure.
+    pub metric: Metric,
+    /// Value at the first point.
+    pub from: f64,
+    /// Value at the other point.
+    pub to: f64,
+}
+
+/// The corner of the asymptotic bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Corner {
+    /// Outstanding I/Os at the corner, N*.
+    pub outstanding: f64,
+    /// X_max: highest throughput of the series in I/Os per second.
+    pub iops_max: f64,
+    /// R_min: mean latency with the fewest outstanding I/Os, in nanoseconds.
+    pub latency_ns: f64,
+    /// Outstanding I/Os at that measurement: if more than one waits for a resource, N* is overestimated.
+    pub measured_at: u64,
+}
+
+/// A point as the input of findings.
+#[derive(Clone, Debug)]
+pub struct FindingInput {
+    /// Index of its value on each axis.
+    pub choice: Vec<usize>,
+    /// `None` if it failed, was not run, or used the fallback of its transfer method.
+    pub figures: Option<Figures>,
+    /// Constant number of outstanding I/Os, in a closed loop.
+    pub outstanding: Option<u64>,
+}
+
+/// Throughput on the plateau, relative to the best.
+const PLATEAU: f64 = 0.95;
+
+/// Maximum number of values of a key that are compared pairwise.
+const RIVALS_MAX: usize = 6;
+
+/// Findings of one kind, at most.
+const FINDINGS_MAX: usize = 60;
+
+/// Findings shown unfolded, at most.
+pub const SHOWN_MAX: usize = 5;
+
+impl Fact {
+    /// Unfolded findings of its kind, at most, if there are others. Comparisons in pairs produce one for each
+    /// pair.
+    fn shown_max(&self) -> usize {
+        match self {
+            Fact::Reach { .. } | Fact::Crossover { .. } => SHOWN_MAX - 1,
+            _ => 2,
+        }
+    }
+
+    /// Whether it is the first of its kind: the latency of a single payload; other figures follow from it or
+    /// agree.
+    fn is_first_of_kind(&self) -> bool {
+        !matches!(self, Fact::Crossover { metric, .. } if *metric != Metric::MeanNs)
+    }
+
+    /// Rank by importance, smallest first: doubts about the figures, answers, summaries, and crossovers that
+    /// do not occur.
+    fn weight(&self, sizes_differ: bool) -> usize {
+        match self {
+            Fact::Fallback { .. } => 0,
+            Fact::Gain { .. } => 1,
+            Fact::Reach { .. } => 2,
+            Fact::Knee { knee: Some(_), .. } => 3,
+            // The most bytes per second are trivially those of the longest I/Os, and the lowest latency that
+            // of the shortest.
+            Fact::Best { .. } if sizes_differ => 8,
+            Fact::Best { .. } => 4,
+            Fact::Effect { changes, .. } if !changes.is_empty() => 5,
+            Fact::Crossover { .. } => 6,
+            Fact::Knee { .. } => 7,
+            Fact::Effect { .. } | Fact::NoCrossover { .. } => 8,
+            Fact::Omitted { .. } => 9,
+        }
+    }
+}
+
+/// Sorts by importance: a few of each kind, then the others by kind.
+pub fn most_telling_first(findings: &mut Vec<Finding>) {
+    let by_bytes =
+        |finding: &Finding| matches!(finding.fact, Fact::Best { metric: Metric::BytesPerSecond, .. });
+    let sizes_differ = findings.iter().any(by_bytes);
+    findings.sort_by_key(|finding| (finding.fact.weight(sizes_differ), !finding.fact.is_first_of_kind()));
+    let mut rest = Vec::new();
+    let mut first = Vec::new();
+    let mut of_kind = [0; 10];
+    for finding in findings.drain(..) {
+        let count = &mut of_kind[finding.fact.weight(sizes_differ)];
+        *count += 1;
+        match *count <= finding.fact.shown_max() && first.len() < SHOWN_MAX {
+            true => first.push(finding),
+            false => rest.push(finding),
+        }
+    }
+    findings.extend(first.into_iter().chain(rest));
+}
+
+/// All findings on the points.
+pub fn findings(axes: &[Axis], points: &[FindingInput]) -> Vec<Finding> {
+    let mut all = best(axes, points);
+    all.extend(capped(effect::effects(axes, points)));
+    let knees = axes.iter().enumerate().filter(|(_, axis)| axis.is_numeric());
+    let knees =
+        knees.flat_map(|(at, _)| series(axes, points, at)).filter_map(|series| knee(axes, points, &series));
+    all.extend(capped(knees.collect()));
+    let mut crossings = Vec::new();
+    for (names, _) in axes.iter().enumerate().filter(|(_, axis)| !axis.is_numeric()) {
+        for (along, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_numeric()) {
+            crossings.extend(crossovers(axes, points, names, along));
+        }
+    }
+    all.extend(capped(crossings));
+    all
+}
+
+fn capped(mut found: Vec<Finding>) -> Vec<Finding> {
+    if found.len() > FINDINGS_MAX {
+        let count = found.len() - FINDINGS_MAX;
+        found.truncate(FINDINGS_MAX);
+        let text = format!("{count} more of this kind are omitted here");
+        found.push(Finding { fact: Fact::Omitted { count }, text });
+    }
+    found
+}
+
+/// The points along one axis.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// The axis.
+    pub axis: usize,
+    /// The choices on all other axes.
+    pub others: Vec<usize>,
+    /// Indices of the points: numbers ascending, names in order.
+    pub points: Vec<usize>,
+}
+
+/// All series along an axis, in the order of the points.
+pub fn series(axes: &[Axis], points: &[FindingInput], axis: usize) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    let mut places = std::collections::BTreeMap::new();
+    for (index, point) in points.iter().enumerate() {
+        let mut others = point.choice.clone();
+        others[axis] = 0;
+        let at = *places.entry(others.clone()).or_insert_with(|| {
+            all.push(Series { axis, others, points: Vec::new() });
+            all.len() - 1
+        });
+        all[at].points.push(index);
+    }
+    let number = |index: &usize| axes[axis].values[points[*index].choice[axis]].number.unwrap_or(0.0);
+    for series in &mut all {
+        series.points.sort_by(|a, b| number(a).total_cmp(&number(b)));
+    }
+    all
+}
+
+impl Series {
+    /// The other keys in words; empty if there are none.
+    pub fn others(&self, axes: &[Axis]) -> String {
+        without(axes, &self.others, &[self.axis])
+    }
+}
+
+/// A choice in words, without some axes.
+pub fn without(axes: &[Axis], choice: &[usize], left_out: &[usize]) -> String {
+    let keep: Vec<usize> = (0..axes.len()).filter(|at| !left_out.contains(at)).collect();
+    let axes: Vec<Axis> = keep.iter().map(|at| axes[*at].clone()).collect();
+    let choice: Vec<usize> = keep.iter().map(|at| choice[*at]).collect();
+    describe(&axes, &choice)
+}
+
+fn with(others: &str) -> String {
+    if others.is_empty() { String::new() } else { format!("with {others}: ") }
+}
+
+/// The figure of throughput: I/Os, or bytes if I/Os have several sizes.
+pub fn throughput_of<'a>(all: impl Iterator<Item = &'a Figures>) -> Metric {
+    let mut sizes = all
+        .filter_map(|figures| figures.get(Metric::BytesPerSecond)?.checked_div(figures.get(Metric::Iops)?));
+    let first = sizes.next();
+    match first.is_none_or(|first| sizes.all(|size| equal(size, first))) {
+        true => Metric::Iops,
+        false => Metric::BytesPerSecond,
+    }
+}
+
+trait CheckedDiv {
+    fn checked_div(self, by: f64) -> Option<f64>;
+}
+
+impl CheckedDiv for f64 {
+    fn checked_div(self, by: f64) -> Option<f64> {
+        (by != 0.0).then(|| self / by)
+    }
+}
+
+fn knee(axes: &[Axis], points: &[FindingInput], series: &Series) -> Option<Finding> {
+    let axis = &axes[series.axis];
+    let seen: Vec<(&FindingInput, &Figures)> =
+        series.points.iter().filter_map(|at| Some((&points[*at], points[*at].figures.as_ref()?))).collect();
+    if seen.len() < 3 {
+        return None;
+    }
+    let metric = throughput_of(seen.iter().map(|(_, figures)| *figures));
+    let x: Vec<f64> = seen.iter().map(|(_, figures)| figures.get(metric).unwrap_or(0.0)).collect();
+    let label = |at: usize| axis.values[seen[at].0.choice[series.axis]].label.clone();
+    let (least, most) = x.iter().fold((f64::MAX, 0.0f64), |(least, most), x| (least.min(*x), most.max(*x)));
+    let first_best = x.iter().position(|x| equal(*x, most))?;
+    let last = x.len() - 1;
+    let plateau = x.iter().rposition(|x| *x < PLATEAU * most).map_or(0, |below| below + 1);
+    let noun = metric.noun();
+    let shown = match metric {
+        Metric::Iops => iops(most),
+        _ => metric.show(most),
+    };
+    let key = &axis.key;
+    let mut text = with(&series.others(axes));
+    if equal(least, most) {
+        text += &format!("{noun} do not depend on {key} ({shown}, within 1 %)");
+    } else if plateau > last {
+        let (at, end) = (label(first_best), label(last));
+        text += &format!(
+            "{noun} are best at {key}={at} ({shown}) and fall to {:.0} % of that at {end}",
+            x[last] / most * 100.0
+        );
+    } else if plateau == last {
+        text += &format!(
+            "{noun} still rise at the last value of {key}: {} at {}, {:.0} % more than at {}",
+            shown,
+            label(last),
+            (x[last] / x[last - 1] - 1.0) * 100.0,
+            label(last - 1)
+        );
+    } else if plateau == 0 {
+        text += &format!("{noun} are within 5 % of their best ({shown}) at every {key}");
+    } else {
+        text += &format!("{noun} are within 5 % of their best ({shown}) from {key} {} on", label(plateau));
+    }
+    let rises = seen.windows(2).all(|pair| pair[0].0.outstanding < pair[1].0.outstanding);
+    let concurrency = metric == Metric::Iops && rises && seen[0].0.outstanding.is_some();
+    let (mut knee, mut little) = (None, None);
+    // Where throughput is proportional to the depth, or constant, power is largest at an end: no knee.
+    let turn = concurrency.then(|| power_peak(&seen, &x)).flatten().filter(|at| (1..last).contains(at));
+    if let (Some(at), Some(alone_ns), Some(measured_at)) =
+        (turn, seen[0].1.get(Metric::MeanNs), seen[0].0.outstanding)
+    {
+        let corner =
+            Corner { outstanding: most * alone_ns / 1e9, iops_max: most, latency_ns: alone_ns, measured_at };
+        text += &format!(
+            "; the knee, the highest throughput relative to latency, is at {}; Little's law ({} x {}) puts it at {} outstanding",
+            label(at),
+            iops(most),
+            time(alone_ns),
+            short(corner.outstanding)
+        );
+        if corner.measured_at > 1 {
+            text += &format!(
+                ", or fewer: the latency was measured with {} outstanding, not on an idle drive",
+                corner.measured_at
+            );
+        }
+        knee = Some(label(at));
+        little = Some(corner);
+    }
+    let plateau = (plateau < last).then(|| label(plateau));
+    let fact = Fact::Knee { key: key.clone(), others: series.others(axes), plateau, knee, little };
+    Some(Finding { fact, text })
+}
+
+/// The first point whose power (throughput / latency) is within 1 % of the largest.
+fn power_peak(seen: &[(&FindingInput, &Figures)], x: &[f64]) -> Option<usize> {
+    let latency: Option<Vec<f64>> = seen.iter().map(|(_, figures)| figures.get(Metric::MeanNs)).collect();
+    let latency = latency.filter(|latency| latency.iter().all(|ns| *ns > 0.0))?;
+    let power: Vec<f64> = x.iter().zip(&latency).map(|(x, latency)| x / latency).collect();
+    let most = power.iter().copied().fold(0.0, f64::max);
+    power.iter().position(|power| equal(*power, most))
+}
+
+/// Figures in which one value may overtake another. I/Os and bytes per second are equivalent.
+const CONTESTED: [Metric; 6] = [
+    Metric::Iops,
+    Metric::MeanNs,
+    Metric::P99Ns,
+    Metric::WireBytesPerIo,
+    Metric::PayloadBytesPerIo,
+    Metric::WriteAmplification,
+];
+
+/// Crossovers between the values of `names` along a numeric axis.
+fn crossovers(axes: &[Axis], points: &[FindingInput], names: usize, along: usize) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let all = series(axes, points, along);
+    for (index, one) in all.iter().enumerate() {
+        for other in &all[index + 1..] {
+            let differ: Vec<usize> =
+                (0..axes.len()).filter(|at| one.others[*at] != other.others[*at]).collect();
+            let rivals = [one.others[names], other.others[names]];
+            if differ == [names] && (rivals[0] == 0 || rivals.iter().all(|at| *at < RIVALS_MAX)) {
+                found.extend(between(axes, points, names, one, other));
+            }
+        }
+    }
+    found
+}
+
+fn between(
+    axes: &[Axis],
+    points: &[FindingInput],
+    names: usize,
+    one: &Series,
+    other: &Series,
+) -> Vec<Finding> {
+    let axis = &axes[one.axis];
+    let label = |series: &Series| axes[names].values[series.others[names]].label.clone();
+    let (a, b) = (label(one), label(other));
+    let others = without(axes, &one.others, &[one.axis, names]);
+    let pairs: Vec<(usize, &Figures, &Figures)> = one
+        .points
+        .iter()
+        .zip(&other.points)
+        .filter_map(|(a, b)| {
+            Some((points[*a].choice[one.axis], points[*a].figures.as_ref()?, points[*b].figures.as_ref()?))
+        })
+        .collect();
+    let (mut found, mut ahead, mut always) = (Vec::new(), Vec::new(), Vec::new());
+    // The transfer of single payloads shows in the mean; throughput and tail would repeat it.
+    let crossing = |figures: &Figures| figures.get(Metric::HostNsPerIo).is_some();
+    let is_crossing = is_method(&axes[names]) && pairs.iter().all(|(_, a, b)| crossing(a) && crossing(b));
+    let repeats = |metric: &Metric| is_crossing && matches!(metric, Metric::Iops | Metric::P99Ns);
+    for metric in CONTESTED.into_iter().filter(|metric| !repeats(metric)) {
+        // The lead of `b` over `a`, and the sign of a certain lead.
+        let leads: Vec<(usize, f64, i32)> = pairs
+            .iter()
+            .filter_map(|(at, of_a, of_b)| {
+                let (a, b) = (of_a.get(metric)?, of_b.get(metric)?);
+                let lead = if metric.more_is_better() { b - a } else { a - b };
+                let who = if equal(a, b) { 0 } else { lead.total_cmp(&0.0) as i32 };
+                Some((*at, lead, who))
+            })
+            .collect();
+        if leads.len() < 2 {
+            continue;
+        }
+        let certain: Vec<usize> = (0..leads.len()).filter(|at| leads[*at].2 != 0).collect();
+        let turns: Vec<_> = certain.windows(2).filter(|turn| leads[turn[0]].2 != leads[turn[1]].2).collect();
+        if turns.is_empty() {
+            let who = certain.first().map(|at| if leads[*at].2 > 0 { b.clone() } else { a.clone() });
+            always.push(certain.len() == leads.len());
+            ahead.push((metric, who));
+        }
+        for turn in turns {
+            let (leader, behind) = if leads[turn[1]].2 > 0 { (&b, &a) } else { (&a, &b) };
+            let value = |at: usize| &axis.values[leads[at].0];
+            let (Some(at), from, to) =
+                (interpolated(axis, &leads[turn[0]..=turn[1]]), value(turn[0]), value(turn[1]))
+            else {
+                continue;
+            };
+            let is_near = from.number.zip(to.number).is_some_and(|(from, to)| to <= 2.0 * from);
+            let at = is_near.then_some(at);
+            let about = at.map(|at| format!(" (at about {} by interpolation)", on_scale(&axis.scale, at)));
+            let text = format!(
+                "{}{leader} overtakes {behind} between {} {} and {}{}, in {}",
+                with(&others),
+                axis.key,
+                from.label,
+                to.label,
+                about.unwrap_or_default(),
+                metric.noun()
+            );
+            let fact = Fact::Crossover {
+                key: axis.key.clone(),
+                others: others.clone(),
+                metric,
+                leader: leader.clone(),
+                behind: behind.clone(),
+                between: (from.label.clone(), to.label.clone()),
+                at,
+            };
+            found.push(Finding { fact, text });
+        }
+    }
+    if !ahead.is_empty() {
+        let list = ahead.iter().zip(&always).map(|((metric, who), always)| match (who, always) {
+            (Some(who), true) => format!("{} ({who} is ahead)", metric.noun()),
+            (Some(who), false) => format!("{} ({who} is ahead or equal)", metric.noun()),
+            (None, _) => format!("{} (equal)", metric.noun()),
+        });
+        let list = list.collect::<Vec<_>>().join(", ");
+        let text =
+            format!("{}{a} and {b} do not cross over the range of {} in {list}", with(&others), axis.key);
+        let fact = Fact::NoCrossover { key: axis.key.clone(), others, values: (a, b), ahead };
+        found.push(Finding { fact, text });
+    }
+    found
+}
+
+/// Zero of the lead, interpolated on the scale of the axis.
+fn interpolated(axis: &Axis, leads: &[(usize, f64, i32)]) -> Option<f64> {
+    let pair = leads.windows(2).find(|pair| pair[0].1 * pair[1].1 <= 0.0 && pair[0].1 != pair[1].1)?;
+    let (low, high) = (axis.values[pair[0].0].number?, axis.values[pair[1].0].number?);
+    let part = pair[0].1 / (pair[0].1 - pair[1].1);
+    if axis.is_geometric() {
+        let at = libm::log(low) + part * (libm::log(high) - libm::log(low));
+        return Some(libm::exp(at));
+    }
+    Some(low + part * (high - low))
+}
+
+fn best(axes: &[Axis], points: &[FindingInput]) -> Vec<Finding> {
+    let done: Vec<(usize, &Figures)> =
+        points.iter().enumerate().filter_map(|(at, point)| Some((at, point.figures.as_ref()?))).collect();
+    if done.len() < 2 {
+        return Vec::new();
+    }
+    let throughput = throughput_of(done.iter().map(|(_, figures)| *figures));
+    let mut found = Vec::new();
+    for (metric, noun) in [(throughput, "highest throughput"), (Metric::P99Ns, "lowest p99 latency")] {
+        let all: Vec<(usize, f64, f64)> = done
+            .iter()
+            .filter_map(|(at, figures)| {
+                Some((*at, figures.get(metric)?, figures.get(Metric::MeanNs).unwrap_or(0.0)))
+            })
+            .collect();
+        let sign = if metric.more_is_better() { -1.0 } else { 1.0 };
+        let Some(top) =
+            all.iter().map(|(_, value, _)| *value).min_by(|a, b| (sign * a).total_cmp(&(sign * b)))
+        else {
+            continue;
+        };
+        let mut equals: Vec<_> = all.iter().filter(|(_, value, _)| equal(*value, top)).copied().collect();
+        if equals.len() == all.len() {
+            let what = format!("all {} points are equal in {} (within 1 %)", all.len(), metric.noun());
+            let (point, _, _) = equals.remove(0);
+            let equal = equals.iter().map(|(at, _, _)| *at).collect();
+            found.push(Finding { fact: Fact::Best { metric, point, equal }, text: what });
+            continue;
+        }
+        let least = equals.iter().map(|(_, _, mean)| *mean).fold(f64::MAX, f64::min);
+        let Some(chosen) = equals.iter().position(|(_, _, mean)| equal(*mean, least)) else { continue };
+        let (point, value, _) = equals.remove(chosen);
+        let shown = match metric {
+            Metric::Iops => iops(value),
+            _ => metric.show(value),
+        };
+        let mut text = format!("{noun}: {shown} at {}", describe(axes, &points[point].choice));
+        match equals.len() {
+            0 => {}
+            1..=3 => {
+                let names = equals.iter().map(|(at, _, _)| describe(axes, &points[*at].choice));
+                text += &format!(" (equal within 1 %: {})", names.collect::<Vec<_>>().join("; "));
+            }
+            more => text += &format!(" ({more} others are equal within 1 %)"),
+        }
+        let equal = equals.iter().map(|(at, _, _)| *at).collect();
+        found.push(Finding { fact: Fact::Best { metric, point, equal }, text });
+    }
+    found
+}
+
+/// "372 K IOPS".
+fn iops(value: f64) -> String {
+    match value {
+        value if value >= 1e6 => format!("{:.2} M IOPS", value / 1e6),
+        value if value >= 1e4 => format!("{:.0} K IOPS", value / 1e3),
+        value => format!("{value:.0} IOPS"),
+    }
+}
+
+/// A number with about three digits.
+fn short(value: f64) -> String {
+    if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+/// A value on an axis, in words.
+fn on_scale(scale: &Scale, at: f64) -> String {
+    match scale {
+        Scale::Numbers(unit) if unit == "B" && at < 1024.0 => Bytes(at as u64).to_string(),
+        Scale::Numbers(unit) if unit == "B" && at < 1048576.0 => format!("{:.1} KiB", at / 1024.0),
+        Scale::Numbers(unit) if unit == "B" => format!("{:.1} MiB", at / 1048576.0),
+        Scale::Numbers(unit) if unit == "ns" => time(at),
+        Scale::Numbers(unit) if !unit.is_empty() => format!("{} {unit}", short(at)),
+        _ => short(at),
+    }
+}
+
+#[cfg(test)]
+mod tests;

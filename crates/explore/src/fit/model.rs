@@ -1,0 +1,324 @@
+//! The model that is fitted is the simulator: a point's figures under some constants are those of a short run,
+//! which depends on nothing else, so that the number of threads affects only the elapsed time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::constant::{Constant, Values, settings};
+use super::error::FitError;
+use super::measurement::{Figure, Load, Point, State};
+use byteway_content::UNIT_BYTES;
+use byteway_results::RunResult;
+use byteway_run::probe::{PointOutcome, run_with_series};
+use byteway_scenario::profile::Profile;
+use byteway_scenario::{Options, Scenario};
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Points;
+use byteway_text::units::{Bytes, Rate};
+use byteway_workload::Kind;
+
+/// Units of 4 KiB that a run reads or writes for its figures, at most, and in addition to fill a write
+/// buffer.
+const UNITS_MAX: u64 = 32_000;
+
+/// I/Os of a run, at least: random addresses vary the mean of fewer by more than a percent.
+const IOS_MIN: u64 = 400;
+
+/// I/Os of a run with one outstanding, and with several, at least.
+const IOS_ALONE: u64 = 1500;
+const IOS_QUEUED: u64 = 5000;
+
+/// I/Os of a run for each outstanding one, and those before that are not measured.
+const IOS_EACH: u64 = 50;
+const WARMUP_EACH: u64 = 4;
+
+/// Rows of pages over all dies that are programmed for each page type, at least.
+const ROWS_EACH: u64 = 4;
+
+/// Blocks of every die that are written in steady state while it is measured.
+const BLOCKS_STEADY: u64 = 2;
+
+/// What is simulated besides the constants that are searched.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// A built-in profile, or the path of one.
+    pub base: String,
+    /// The host's profile.
+    pub host: String,
+    /// Further keys of the scenario, `KEY=VALUE`.
+    pub sets: Vec<String>,
+}
+
+/// The simulator as a function of constants.
+pub(super) struct Model<'a> {
+    setup: &'a Setup,
+    points: &'a [Point],
+    /// The base profile, with the overrides of `setup`.
+    pub(super) base: Profile,
+    pub(super) threads: usize,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) bar: &'a dyn Points,
+    /// Figures by point and the constants that they depend on; `None`: such a drive can't be simulated.
+    cache: BTreeMap<(usize, Vec<u64>), Option<Vec<f64>>>,
+}
+
+/// The constants that a point depends on, as bits.
+fn key(point: &Point, values: &Values) -> Vec<u64> {
+    let of = |(constant, value): &(Constant, f64)| constant.touches(&point.load).then(|| value.to_bits());
+    values.iter().filter_map(of).collect()
+}
+
+impl<'a> Model<'a> {
+    /// The model of these points on a base.
+    ///
+    /// # Errors
+    /// The base, the host or a key is invalid, or the base is no drive with firmware of its own.
+    pub(super) fn new(
+        setup: &'a Setup,
+        points: &'a [Point],
+        threads: usize,
+        interrupt: &'a Interrupt,
+        bar: &'a dyn Points,
+    ) -> Result<Model<'a>, FitError> {
+        let any = Load {
+            rw: byteway_workload::Rw::RandRead,
+            bs: 4096,
+            iodepth: 1,
+            numjobs: 1,
+            rwmixread: 100,
+            rate: None,
+            state: State::Filled,
+        };
+        let scenario = scenario(setup, &any, (0, 1), &[])?;
+        let plan = match &scenario.drives[..] {
+            [only] if scenario.target.is_none() && scenario.jbof.is_none() => &only.plan,
+            _ => {
+                let what = "constants are fitted for a single drive on the host's own link";
+                return Err(InputError::new(what, "leave out what else the keys of --set add").into());
+            }
+        };
+        let profile = &plan.profile;
+        if profile.takes_host() || profile.bridge.is_some() || !plan.personality.has_blocks() {
+            let what = format!("`{}` is not a drive of blocks with firmware of its own", setup.base);
+            return Err(
+                InputError::new(what, "choose another --base: `byteway profile list` lists them").into()
+            );
+        }
+        Ok(Model { setup, points, base: profile.clone(), threads, interrupt, bar, cache: BTreeMap::new() })
+    }
+
+    /// The figures of points under values; `None` where such a drive can't be simulated.
+    ///
+    /// # Errors
+    /// Interrupted, or a run failed for another reason than its constants.
+    pub(super) fn figures(
+        &mut self,
+        requests: &[(usize, Values)],
+    ) -> Result<Vec<Option<Vec<f64>>>, FitError> {
+        let keys: Vec<(usize, Vec<u64>)> =
+            requests.iter().map(|(point, values)| (*point, key(&self.points[*point], values))).collect();
+        let mut todo: Vec<usize> = Vec::new();
+        for (at, key) in keys.iter().enumerate() {
+            if !self.cache.contains_key(key) && !todo.iter().any(|other| keys[*other] == *key) {
+                todo.push(at);
+            }
+        }
+        // The longest runs begin first, so that no thread is left alone with one.
+        todo.sort_by_key(|at| std::cmp::Reverse(self.weight(requests[*at].0)));
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::new());
+        let work = || {
+            while let Some(&at) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if self.interrupt.is_raised() {
+                    break;
+                }
+                let (point, values) = &requests[at];
+                let found = self.simulate(*point, values);
+                done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, found));
+                self.bar.one();
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.threads.min(todo.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        done.sort_by_key(|(at, _)| *at);
+        for (at, found) in done {
+            self.cache.insert(keys[at].clone(), found?);
+        }
+        let found = keys.iter().map(|key| self.cache.get(key).cloned().ok_or(FitError::Interrupted));
+        found.collect()
+    }
+
+    /// A point.
+    pub(super) fn point(&self, at: usize) -> &'a Point {
+        &self.points[at]
+    }
+
+    /// Relative length of a point's run.
+    fn weight(&self, point: usize) -> u64 {
+        let load = &self.points[point].load;
+        let (warmup, count) = self.length(load);
+        let units = (warmup + count) * load.bs.div_ceil(UNIT_BYTES as u64);
+        if load.state == State::Steady { units * 8 } else { units }
+    }
+
+    /// I/Os of a run: before measuring, and measured.
+    fn length(&self, load: &Load) -> (u64, u64) {
+        let units = load.bs.div_ceil(UNIT_BYTES as u64);
+        let outstanding = load.outstanding();
+        let most = (UNITS_MAX / units).max(IOS_MIN);
+        let count = match outstanding {
+            1 => IOS_ALONE,
+            deep => (deep * IOS_EACH).max(IOS_QUEUED),
+        };
+        let count = count.clamp(IOS_MIN, most.max(outstanding * 4));
+        let warmup = outstanding * WARMUP_EACH;
+        if !load.has_writes() || load.rate.is_some() {
+            return (warmup, count);
+        }
+        let (flash, firmware) = (&self.base.flash, &self.base.firmware);
+        let dies = u64::from(flash.channels * flash.ways * flash.dies);
+        let row = dies * u64::from(flash.planes) * flash.page.0;
+        let types = flash.read.len().max(flash.program.len()).max(1) as u64;
+        let share = if load.rw.is_mixed() { u64::from(100 - load.rwmixread.min(99)) } else { 100 };
+        let ios = |bytes: u64| (bytes * 100 / share).div_ceil(load.bs).min(UNITS_MAX * 4 / units);
+        let filling = ios(firmware.write_buffer.0 * 2);
+        if load.state == State::Steady {
+            // Collection goes block by block in all dies at once: shorter runs see a part of its round.
+            let blocks = ios(row * u64::from(flash.pages));
+            return (warmup + filling.max(blocks), count.max(blocks * BLOCKS_STEADY));
+        }
+        (warmup + filling, count.max(ios(row * types * ROWS_EACH)))
+    }
+
+    fn simulate(&self, point: usize, values: &Values) -> Result<Option<Vec<f64>>, FitError> {
+        let point = &self.points[point];
+        let settings = settings(&self.base, values);
+        let sets: Vec<String> =
+            settings.iter().map(|(key, text, _)| format!("drive.override.{key}={text}")).collect();
+        let Ok(scenario) = scenario(self.setup, &point.load, self.length(&point.load), &sets) else {
+            return Ok(None);
+        };
+        match run_with_series(&scenario, self.interrupt).0 {
+            PointOutcome::Done(found) => {
+                let figures = point.figures.iter().map(|(figure, _)| measured(&found, *figure));
+                match figures.collect::<Option<Vec<f64>>>() {
+                    Some(figures) => Ok(Some(figures)),
+                    None => {
+                        Err(FitError::Run { point: point.name.clone(), why: "it has no such figure".into() })
+                    }
+                }
+            }
+            PointOutcome::Failed(why, _) => Err(FitError::Run { point: point.name.clone(), why }),
+            PointOutcome::NotRun => Err(FitError::Interrupted),
+        }
+    }
+}
+
+/// The scenario of a load, with `(warm-up, count)` I/Os.
+fn scenario(
+    setup: &Setup,
+    load: &Load,
+    (warmup, count): (u64, u64),
+    sets: &[String],
+) -> Result<Scenario, InputError> {
+    let rw = serde_json::to_value(load.rw).ok();
+    let mix = if load.rw.is_mixed() { format!("rwmixread = {}\n", load.rwmixread) } else { String::new() };
+    let rate = load.rate.map_or(String::new(), |rate| format!("rate = \"{}\"\n", Rate(rate)));
+    let lba = if load.bs.is_multiple_of(UNIT_BYTES as u64) { "" } else { "lba_size = \"512 B\"\n" };
+    let text = format!(
+        "name = \"point\"\n[drive]\nprofile = {}\nprecondition = \"{}\"\n{lba}[host]\nprofile = {}\nverify = false\n\
+         [measure]\nwarmup = {warmup}\n[[job]]\nrw = {}\nbs = \"{}\"\niodepth = {}\nnumjobs = {}\ncount = {}\n{mix}{rate}",
+        quoted(&setup.base),
+        load.state.precondition(),
+        quoted(&setup.host),
+        rw.unwrap_or_default(),
+        Bytes(load.bs),
+        load.iodepth,
+        load.numjobs,
+        warmup + count,
+    );
+    let sets = setup.sets.iter().chain(sets).cloned().collect();
+    Scenario::from_text("point.toml", Path::new(""), &text, &Options { sets, ..Options::default() })
+}
+
+/// A text as a TOML string.
+pub(super) fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// A figure of a run.
+fn measured(found: &RunResult, figure: Figure) -> Option<f64> {
+    let job = found.summary.jobs.first()?;
+    let kind = match figure.kind() {
+        Kind::Read => job.read.as_ref(),
+        Kind::Write => job.write.as_ref(),
+        Kind::Trim => job.trim.as_ref(),
+    }?;
+    match figure {
+        Figure::Mean(_) => Some(kind.latency.mean_ns),
+        Figure::Iops(_) => Some(kind.iops),
+        Figure::Percentile(kind, share) => {
+            let curve = found.curves.iter().find(|curve| curve.kind == kind)?;
+            let (latency, _) = curve.points.iter().find(|(_, upto)| *upto * 100.0 >= share)?;
+            Some(*latency)
+        }
+    }
+    .filter(|value| value.is_finite() && *value > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_text::progress::Hidden;
+    use byteway_workload::Rw;
+
+    fn point(rw: Rw, bs: u64, iodepth: u32, state: State, rate: Option<u64>) -> Point {
+        let load = Load { rw, bs, iodepth, numjobs: 1, rwmixread: 70, rate, state };
+        let figures = load.rw.kinds().iter().map(|kind| (Figure::Iops(*kind), 1.0)).collect();
+        Point { name: load.words(), load, figures, source: None }
+    }
+
+    // A constant that a point depends on, and that is taken not to, would never be fitted to it.
+    #[test]
+    fn a_constant_that_is_said_not_to_touch_a_load_does_not() {
+        let setup = Setup {
+            base: "samsung-970-pro".into(),
+            host: "linux-polled".into(),
+            sets: vec!["drive.capacity=\"8 GiB\"".into()],
+        };
+        let points = [
+            point(Rw::RandRead, 4096, 1, State::Filled, None),
+            point(Rw::RandRead, 4096, 8, State::Unwritten, None),
+            point(Rw::Read, 65_536, 4, State::Filled, None),
+            point(Rw::RandWrite, 4096, 1, State::Filled, Some(20_000_000)),
+            point(Rw::Write, 65_536, 8, State::Filled, None),
+        ];
+        let interrupt = Interrupt::default();
+        let mut model = Model::new(&setup, &points, 2, &interrupt, &Hidden).unwrap();
+        let base = model.base.clone();
+        let mut requests = Vec::new();
+        for (at, point) in points.iter().enumerate() {
+            requests.push((at, Vec::new()));
+            for constant in Constant::all(&base).into_iter().filter(|constant| !constant.touches(&point.load))
+            {
+                requests.push((at, vec![(constant, constant.of(&base) * 1.5)]));
+            }
+        }
+        // Each on its own: the cache is what the promise is for.
+        let found: Vec<_> =
+            requests.iter().map(|(at, values)| model.simulate(*at, values).unwrap()).collect();
+        for ((at, values), found_here) in requests.iter().zip(&found) {
+            let first = requests.iter().position(|(other, values)| other == at && values.is_empty()).unwrap();
+            assert_eq!(*found_here, found[first], "{}: {values:?}", points[*at].name);
+        }
+        assert!(model.figures(&[(0, Vec::new())]).unwrap()[0].is_some());
+    }
+}

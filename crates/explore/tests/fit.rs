@@ -1,0 +1,408 @@
+//! `byteway fit` from measurements to constants: hidden profiles are recovered from their own simulated fio results, what the
+//! points don't identify is said, published figures are fitted, and the result depends on nothing but the input.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use byteway_clock::random::Rng;
+use byteway_explore::fit::{
+    Constant, Fit, HoldOut, JobSet, Measurements, Request, Setup, Verdict, fit, read_csv, read_fio, report,
+};
+use byteway_run::run::{Session, run};
+use byteway_scenario::profile::Profile;
+use byteway_scenario::{Options, Scenario};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::{Hidden, Progress};
+use byteway_text::units::{Bytes, Picos};
+use std::path::Path;
+
+const HOST: &str = "linux-interrupt";
+
+fn setup(base: &str, sets: &[&str]) -> Setup {
+    Setup {
+        base: base.to_owned(),
+        host: HOST.to_owned(),
+        sets: sets.iter().map(|set| (*set).to_owned()).collect(),
+    }
+}
+
+/// A request that is followed by nobody.
+fn request<'a>(measurements: Measurements, setup: Setup, interrupt: &'a Interrupt) -> Request<'a> {
+    Request {
+        file: "results.json".to_owned(),
+        measurements,
+        setup,
+        hold_out: HoldOut::EveryFourth,
+        structure: false,
+        threads: 2,
+        interrupt,
+        bar: &Hidden,
+    }
+}
+
+fn fitted_with(measurements: Measurements, setup: Setup, threads: usize, interrupt: &Interrupt) -> Fit {
+    let request = Request { threads, ..request(measurements, setup, interrupt) };
+    fit(request).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn fitted(measurements: Measurements, setup: Setup) -> Fit {
+    fitted_with(measurements, setup, 2, &Interrupt::default())
+}
+
+fn job_set() -> JobSet {
+    const MILLISECOND: u64 = 1_000_000_000;
+    JobSet {
+        runtime: Picos(25 * MILLISECOND),
+        ramp: Picos(10 * MILLISECOND),
+        size: Bytes(256 << 20),
+        steady: false,
+    }
+}
+
+/// The job set of `byteway fit --jobs` for a simulated drive: all of it, or the sections with these names.
+fn jobs(only: Option<&[&str]>) -> String {
+    let text = job_set().text();
+    let Some(only) = only else { return text };
+    let mut kept = String::new();
+    let mut keeps = false;
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            keeps = name == "global" || name.starts_with("prepare-") || only.contains(&name);
+        }
+        if keeps {
+            kept += line;
+            kept += "\n";
+        }
+    }
+    kept
+}
+
+/// What fio would measure of a drive: the jobs, simulated, in fio's own form.
+fn measured(jobs: &str, base: &str, seed: u64, hidden: &[(String, String)]) -> Measurements {
+    let mut sets = vec![
+        format!("drive.profile={base}"),
+        format!("host.profile={HOST}"),
+        format!("seed={seed}"),
+        // Every job has queues of its own in a scenario.
+        "drive.override.controller.max_io_queues=128".to_owned(),
+    ];
+    sets.extend(hidden.iter().map(|(key, value)| format!("drive.override.{key}={value}")));
+    let options = Options { sets, defines: vec!["DRIVE=/dev/nvme0n1".to_owned()], ..Options::default() };
+    let scenario = Scenario::from_text("fit.fio", Path::new(""), jobs, &options);
+    let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+    let session = Session { progress: &mut Progress::hidden(), interrupt: &Interrupt::default() };
+    let results = run(&scenario, session).unwrap();
+    assert!(results.summary.errors.is_empty());
+    read_fio("results.json", &results.to_fio_json(&scenario)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Constants of a hidden profile: those of the base, each times a factor between 1 / 1.5 and 1.5 that the seed draws.
+struct HiddenProfile {
+    overrides: Vec<(String, String)>,
+    truth: Vec<(&'static str, f64)>,
+}
+
+fn hidden(base: &str, seed: u64) -> HiddenProfile {
+    let profile = Profile::built_in(base).unwrap();
+    let rng = Rng::new(seed);
+    let mut stream = rng.stream("hidden profile");
+    let mut factor = || libm::exp(0.4 * (2.0 * stream.unit() - 1.0));
+    let ns = |time: Picos| time.0 as f64 / 1e3;
+    let text = |ns: f64| format!("\"{}\"", Picos((ns * 1e3) as u64));
+    let latency = &profile.firmware.latency;
+    let read = ns(latency.read) * factor();
+    let large = ns(latency.read_large.unwrap_or(latency.read)) * factor();
+    // So long that it is a part of a write that can be told.
+    let write = ns(latency.write).max(3000.0) * factor();
+    let sense = factor();
+    let spread = factor().max(1.0);
+    let senses = [ns(profile.flash.read[0]) * sense, ns(profile.flash.read[1]) * sense * spread];
+    let partial: Vec<f64> = profile.flash.read_partial.as_ref().map_or(senses.to_vec(), |partial| {
+        (0..2).map(|kind| ns(partial[kind]) * senses[kind] / ns(profile.flash.read[kind])).collect()
+    });
+    let program = ns(profile.flash.program[0]) * factor();
+    let channel = profile.flash.channel_rate.0 as f64 * factor();
+    let overrides = vec![
+        ("firmware.latency.read".to_owned(), text(read)),
+        ("firmware.latency.read_large".to_owned(), text(large)),
+        ("firmware.latency.write".to_owned(), text(write)),
+        ("flash.read".to_owned(), format!("[{}, {}]", text(senses[0]), text(senses[1]))),
+        ("flash.read_partial".to_owned(), format!("[{}, {}]", text(partial[0]), text(partial[1]))),
+        ("flash.program".to_owned(), format!("[{}]", text(program))),
+        ("flash.channel_rate".to_owned(), format!("\"{} B/s\"", channel as u64)),
+    ];
+    let truth = vec![
+        ("firmware.latency.read", read),
+        ("firmware.latency.read_large", large),
+        ("firmware.latency.write", write),
+        ("flash.read[0]", senses[0]),
+        ("flash.read[1]", senses[1]),
+        ("flash.program", program),
+    ];
+    HiddenProfile { overrides, truth }
+}
+
+/// Holds a fit against the truth: latency constants within 5 %, points that were held out within 10 %.
+fn assert_recovered(found: &Fit, truth: &[(&str, f64)], seed: u64) {
+    let shown = found.printed(byteway_text::table::Width::Wide);
+    for (key, truth) in truth {
+        let outcome = found.constant(key).unwrap();
+        assert!(
+            matches!(outcome.verdict, Verdict::Fitted { .. }),
+            "seed {seed}: {key} is not identified\n{shown}"
+        );
+        let off = outcome.value / truth - 1.0;
+        assert!(off.abs() < 0.05, "seed {seed}: {key} is {} and was {truth}\n{shown}", outcome.value);
+    }
+    let held: Vec<_> = found.points.iter().filter(|point| point.held_out).collect();
+    assert!(!held.is_empty(), "{shown}");
+    for point in held {
+        for residual in &point.residuals {
+            assert!(residual.relative().abs() < 0.1, "seed {seed}: {}\n{shown}", point.name);
+        }
+    }
+}
+
+// A fit that does not find the constants of a drive whose constants are known finds those of no other.
+#[test]
+fn the_reads_of_a_hidden_profile_are_recovered() {
+    let jobs = jobs(Some(&[
+        "unwritten-randread-4k-qd1",
+        "unwritten-randread-16k-qd1",
+        "randread-4k-qd1",
+        "randread-32k-qd1",
+        "randread-16k-qd1",
+        "randread-64k-qd1",
+        "randread-4k-qd16",
+        "randread-4k-qd64",
+        "randread-4k-qd128",
+        "randread-4k-qd256",
+    ]));
+    let hidden = hidden("samsung-970-pro", 7);
+    let found =
+        fitted(measured(&jobs, "samsung-970-pro", 11, &hidden.overrides), setup("samsung-970-pro", &[]));
+    let reads = hidden.truth.iter().copied().filter(|(key, _)| key.contains("read"));
+    assert_recovered(&found, &reads.collect::<Vec<_>>(), 7);
+    // A job set of reads says nothing of writes, and no number is made up for them.
+    for key in
+        ["flash.program", "firmware.latency.write", "firmware.cycles.buffer", "flash.erase", "firmware.op"]
+    {
+        let outcome = found.constant(key).unwrap();
+        assert!(
+            matches!(outcome.verdict, Verdict::Assumed(_)) && outcome.value == outcome.base,
+            "{outcome:?}"
+        );
+        let said = format!("not identified from these points: no fitted point depends on `{key}`");
+        assert!(found.reasons().contains(&said), "{:?}", found.reasons());
+    }
+    let profile = found.to_profile(None);
+    assert!(
+        profile.contains(
+            "assumed: not identified from these points: no fitted point depends on `flash.program`"
+        )
+    );
+    assert!(profile.contains("derived: fitted to results.json, +-"), "{profile}");
+}
+
+// Reads and writes of several hidden profiles, by the whole job set: minutes in a debug build.
+#[test]
+#[ignore = "takes minutes: cargo test --release -p byteway-explore --test fit -- --ignored"]
+fn hidden_profiles_are_recovered() {
+    for seed in 1..=4 {
+        let hidden = hidden("samsung-970-pro", seed);
+        let measured = measured(&jobs(None), "samsung-970-pro", seed + 100, &hidden.overrides);
+        let found = fitted(measured, setup("samsung-970-pro", &[]));
+        println!("seed {seed}\n{}", found.printed(byteway_text::table::Width::Wide));
+        assert_recovered(&found, &hidden.truth, seed);
+    }
+}
+
+// Twice the dies and half the lanes' rate: constants alone would be bent to what is another structure.
+#[test]
+fn the_structure_of_a_hidden_drive_is_found() {
+    let jobs = jobs(Some(&[
+        "unwritten-randread-128k-qd32",
+        "randread-4k-qd1",
+        "randread-4k-qd64",
+        "randread-4k-qd256",
+        "randread-16k-qd128",
+    ]));
+    let ways = Profile::built_in("samsung-970-pro").unwrap().flash.ways;
+    let hidden =
+        [("flash.ways".to_owned(), (ways * 2).to_string()), ("link.generation".to_owned(), "2".to_owned())];
+    let measured = measured(&jobs, "samsung-970-pro", 5, &hidden);
+    let interrupt = Interrupt::default();
+    let none = HoldOut::Named(Vec::new());
+    let request = Request {
+        structure: true,
+        hold_out: none,
+        ..request(measured, setup("samsung-970-pro", &[]), &interrupt)
+    };
+    let found = fit(request).unwrap_or_else(|error| panic!("{error}"));
+    let shown = found.printed(byteway_text::table::Width::Wide);
+    for (key, value) in [("link.generation", 2), ("flash.ways", ways * 2)] {
+        let derived = found.derived.iter().find(|derived| derived.key == key).unwrap();
+        assert!(derived.value == value && derived.identified, "{key}\n{shown}");
+    }
+    assert!(found.spread(false).rms < 0.02, "{shown}");
+    assert!(found.to_profile(None).contains(&format!("ways = {}", ways * 2)), "{}", found.to_profile(None));
+}
+
+// The share of flash that a drive keeps for itself shows only where garbage collection is steady.
+#[test]
+fn steady_writes_tell_the_over_provisioning() {
+    // Of a smaller drive the blocks that the firmware needs anyhow are more than these shares; smaller blocks are collected sooner.
+    const SMALL: [&str; 2] = ["drive.capacity=\"16 GiB\"", "drive.override.flash.pages=64"];
+    let hidden = [
+        ("firmware.op".to_owned(), "\"12 %\"".to_owned()),
+        ("flash.pages".to_owned(), "64".to_owned()),
+        ("flash.program".to_owned(), "[\"210 us\"]".to_owned()),
+    ];
+    let jobs = jobs(Some(&[
+        "unwritten-randread-4k-qd1",
+        "unwritten-randread-16k-qd1",
+        "randread-4k-qd1",
+        "randread-32k-qd1",
+        "randread-64k-qd1",
+        "randread-4k-qd64",
+        "read-128k-qd32",
+        "write-4k-paced",
+        "write-128k-qd8",
+        "write-128k-qd32",
+    ]));
+    let mut measurements = measured(&jobs, "samsung-970-pro", 3, &hidden);
+    let text = format!(
+        "[drive]\nprofile = 'samsung-970-pro'\nprecondition = 'steady'\n[host]\nprofile = '{HOST}'\nverify = false\n\
+         [measure]\nwarmup = 20000\n[[job]]\nrw = 'randwrite'\niodepth = 32\ncount = 120000\n"
+    );
+    let sets = hidden.iter().map(|(key, value)| format!("drive.override.{key}={value}"));
+    let sets = sets.chain(SMALL.map(str::to_owned)).collect();
+    let scenario =
+        Scenario::from_text("s.toml", Path::new(""), &text, &Options { sets, ..Options::default() });
+    let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+    let session = Session { progress: &mut Progress::hidden(), interrupt: &Interrupt::default() };
+    let iops = run(&scenario, session).unwrap().summary.jobs[0].write.as_ref().unwrap().iops;
+    let table = format!(
+        "name,rw,bs,iodepth,state,metric,value,unit\nsteady,randwrite,4k,32,steady,iops,{iops},IOPS\n"
+    );
+    measurements.points.extend(read_csv("t.csv", &table).unwrap().points);
+    let interrupt = Interrupt::default();
+    let request = Request {
+        hold_out: HoldOut::Named(Vec::new()),
+        ..request(measurements, setup("samsung-970-pro", &SMALL), &interrupt)
+    };
+    let found = fit(request).unwrap_or_else(|error| panic!("{error}"));
+    let shown = found.printed(byteway_text::table::Width::Wide);
+    for (key, truth) in [("firmware.op", 12.0), ("flash.program", 210_000.0)] {
+        let outcome = found.constant(key).unwrap();
+        assert!(matches!(outcome.verdict, Verdict::Fitted { .. }), "{key}\n{shown}");
+        assert!((outcome.value / truth - 1.0).abs() < 0.05, "{key}\n{shown}");
+    }
+    assert!(found.spread(false).rms < 0.02, "{shown}");
+}
+
+/// Means of MQSim itself, as docs/mqsim.md has them, by rows with `random reads` and a depth.
+fn mqsim() -> Measurements {
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mqsim.md")).unwrap();
+    let mut table = "name,rw,bs,iodepth,metric,value,unit,source\n".to_owned();
+    for line in page.lines() {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [number, load, value, ..] = cells[..] else { continue };
+        let Some(depth) = load.strip_prefix("random reads, depth ").filter(|rest| !rest.contains(',')) else {
+            continue;
+        };
+        table += &format!("row {number},randread,4k,{depth},mean,{value},us,\"MQSim, commit 7ec40e3\"\n");
+    }
+    read_csv("mqsim.csv", &table).unwrap()
+}
+
+/// MQSim charges no host software; the base has other flash than MQSim.
+const MQSIM: [&str; 4] = [
+    "host.override.submit=\"0 ns\"",
+    "host.override.complete=\"0 ns\"",
+    "drive.override.flash.read=[\"110 us\"]",
+    "drive.override.flash.channel_rate=\"500 MB/s\"",
+];
+
+fn mqsim_setup() -> Setup {
+    Setup { host: "linux-polled".to_owned(), ..setup("mqsim-mlc-as-run", &MQSIM) }
+}
+
+// Figures that another simulator gave, fitted to constants that its configuration has: 75 us and 333 MB/s.
+#[test]
+fn constants_of_mqsim_are_recovered_from_its_own_figures() {
+    let measurements = mqsim();
+    assert_eq!(measurements.points.len(), 5, "rows 1 to 5 of docs/mqsim.md");
+    let found = fitted(measurements, mqsim_setup());
+    let shown = found.printed(byteway_text::table::Width::Wide);
+    assert_recovered(&found, &[("flash.read[0]", 75_000.0)], 0);
+    let rate = found.constant("flash.channel_rate").unwrap();
+    assert!((rate.value / 333e6 - 1.0).abs() < 0.1, "{shown}");
+    let held: Vec<&str> =
+        found.points.iter().filter(|point| point.held_out).map(|point| point.name.as_str()).collect();
+    assert_eq!(held, ["row 4"], "{shown}");
+}
+
+// The number of threads is the machine's: a profile that depended on it could not be made again.
+#[test]
+fn the_result_does_not_depend_on_threads() {
+    let one = fitted_with(mqsim(), mqsim_setup(), 1, &Interrupt::default());
+    let two = fitted_with(mqsim(), mqsim_setup(), 3, &Interrupt::default());
+    assert_eq!(one.to_json(), two.to_json());
+    assert_eq!(one.to_profile(None), two.to_profile(None));
+    assert_eq!(report(&one).render(), report(&two).render());
+}
+
+// Two constants whose sum alone shows: either could be anything, and a number for each would be a guess.
+#[test]
+fn a_sum_is_called_a_sum() {
+    let table = "rw,bs,iodepth,metric,value,unit\nrandread,4k,1,mean,90,us\nrandread,4k,2,mean,91,us\n";
+    let found = fitted(read_csv("t.csv", table).unwrap(), setup("p4500", &[]));
+    let reasons = found.reasons();
+    let sum = reasons.iter().any(|reason| {
+        reason.contains("not identified from these points: only the sum of `firmware.")
+            && reason.contains("`flash.read[0]` is")
+    });
+    assert!(sum, "{reasons:#?}");
+    let read = found.constant("flash.read[0]").unwrap();
+    let Verdict::Fitted { given, .. } = &read.verdict else { panic!("{read:?}") };
+    assert!(given.contains(&Constant::ReadLatency), "{given:?}");
+    // The sum itself is right.
+    assert!(found.spread(false).rms < 0.02, "{:?}", found.spread(false));
+    assert!(found.to_profile(None).contains("if `firmware.latency.read`"), "{}", found.to_profile(None));
+}
+
+// Ctrl-C after minutes must not throw them away, and half a search must not look like a whole one.
+#[test]
+fn an_interrupt_keeps_the_best_so_far_and_says_so() {
+    let mut partial = 0;
+    for looks in [40_000, 400_000, 1_500_000] {
+        let interrupt = Interrupt::after_looks(looks);
+        match fit(Request { threads: 1, ..request(mqsim(), mqsim_setup(), &interrupt) }) {
+            Ok(found) if found.partial => {
+                partial += 1;
+                assert!(found.printed(byteway_text::table::Width::Narrow).contains("PARTIAL"));
+                assert!(found.to_profile(None).contains("PARTIAL"), "{}", found.to_profile(None));
+                assert!(found.to_json().contains("\"partial\": true"));
+            }
+            Ok(_) => {}
+            Err(error) => assert!(error.is_interrupted(), "{error}"),
+        }
+    }
+    assert!(partial > 0, "no interrupt fell into the search");
+}
+
+// The profile is what the residuals are of: run, it gives the figures that the fit reports.
+#[test]
+fn the_profile_that_is_written_gives_the_reported_figures() {
+    let found = fitted(mqsim(), mqsim_setup());
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("my-drive.toml"), found.to_profile(None)).unwrap();
+    let scenario = "[drive]\nprofile = 'my-drive.toml'\n[host]\nprofile = 'linux-polled'\n[host.override]\nsubmit = '0 ns'\n\
+                    complete = '0 ns'\n[[job]]\nrw = 'randread'\niodepth = 64\ncount = 6000\n[measure]\nwarmup = 600\n";
+    let scenario = Scenario::from_text("s.toml", folder.path(), scenario, &Options::default());
+    let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+    let session = Session { progress: &mut Progress::hidden(), interrupt: &Interrupt::default() };
+    let mean = run(&scenario, session).unwrap().summary.jobs[0].read.as_ref().unwrap().latency.mean_ns;
+    let reported = found.points.iter().find(|point| point.name == "row 4").unwrap().residuals[0].simulated;
+    assert!((mean / reported - 1.0).abs() < 0.01, "{mean} {reported}");
+}
