@@ -32,9 +32,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run all tests, and count those that were skipped for want of traces, a guest, a browser or DuckDB.
+    /// Run all tests, those last that need traces, DuckDB, a browser or a guest, and count those that were skipped without.
     Test {
-        /// More arguments of `cargo test`, such as `-- NAME`.
+        /// Arguments of `cargo test`, such as `-p byteway-kv`; those after `--` go to the tests, such as a part of their names.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

@@ -42,6 +42,7 @@ impl Semaphore {
     }
 
     /// Like [`try_acquire`](Semaphore::try_acquire), without a permit that would return them.
+    #[inline]
     pub fn try_take(&self, credits: usize) -> bool {
         let there = self.0.line.len() == 0 && self.0.available.get() >= credits;
         if there {
@@ -51,6 +52,7 @@ impl Semaphore {
     }
 
     /// Adds credits: those of a forgotten permit, those taken without one, or new ones.
+    #[inline]
     pub fn release(&self, credits: usize) {
         self.0.available.set(self.0.available.get() + credits);
         self.pass_on();

@@ -227,11 +227,13 @@ impl Spans {
     }
 
     /// Charges the time since the last charge to `stage`.
+    #[inline]
     pub fn charge(&self, id: SpanId, now: Time, stage: Stage) {
         self.charge_split(id, now, Delay::ZERO, stage);
     }
 
     /// Like [`charge`](Spans::charge), but up to `queued` of the time goes to [`Stage::Queueing`].
+    #[inline]
     pub fn charge_split(&self, id: SpanId, now: Time, queued: Delay, stage: Stage) {
         let mut table = self.0.borrow_mut();
         let Some(Entry { record, is_recorded, trail, .. }) = table.entry(id) else { return };

@@ -18,6 +18,7 @@ impl Time {
     pub const ZERO: Time = Time(0);
 
     /// Delay since `earlier`; zero if `earlier` is not before this.
+    #[inline]
     pub fn since(self, earlier: Time) -> Delay {
         Delay(self.0.saturating_sub(earlier.0))
     }
@@ -28,30 +29,37 @@ impl Delay {
     pub const ZERO: Delay = Delay(0);
 
     /// From picoseconds.
+    #[inline]
     pub const fn from_ps(ps: u64) -> Self {
         Delay(ps)
     }
     /// From nanoseconds.
+    #[inline]
     pub const fn from_ns(ns: u64) -> Self {
         Delay(ns.saturating_mul(1_000))
     }
     /// From microseconds.
+    #[inline]
     pub const fn from_us(us: u64) -> Self {
         Delay(us.saturating_mul(1_000_000))
     }
     /// From milliseconds.
+    #[inline]
     pub const fn from_ms(ms: u64) -> Self {
         Delay(ms.saturating_mul(1_000_000_000))
     }
     /// From seconds.
+    #[inline]
     pub const fn from_s(s: u64) -> Self {
         Delay(s.saturating_mul(1_000_000_000_000))
     }
     /// The length in picoseconds.
+    #[inline]
     pub const fn ps(self) -> u64 {
         self.0
     }
     /// The difference, zero if `other` is longer.
+    #[inline]
     pub fn saturating_sub(self, other: Delay) -> Delay {
         Delay(self.0.saturating_sub(other.0))
     }
@@ -59,6 +67,7 @@ impl Delay {
 
 impl Add<Delay> for Time {
     type Output = Time;
+    #[inline]
     fn add(self, delay: Delay) -> Time {
         Time(self.0.checked_add(delay.0).expect("simulated time ends after 213 days"))
     }
@@ -66,12 +75,14 @@ impl Add<Delay> for Time {
 
 impl Add for Delay {
     type Output = Delay;
+    #[inline]
     fn add(self, other: Delay) -> Delay {
         Delay(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Delay {
+    #[inline]
     fn add_assign(&mut self, other: Delay) {
         *self = *self + other;
     }
@@ -79,6 +90,7 @@ impl AddAssign for Delay {
 
 impl Sub for Delay {
     type Output = Delay;
+    #[inline]
     fn sub(self, other: Delay) -> Delay {
         Delay(self.0.checked_sub(other.0).expect("a delay is not negative"))
     }
@@ -86,6 +98,7 @@ impl Sub for Delay {
 
 impl Mul<u64> for Delay {
     type Output = Delay;
+    #[inline]
     fn mul(self, times: u64) -> Delay {
         Delay(self.0.saturating_mul(times))
     }
@@ -93,12 +106,14 @@ impl Mul<u64> for Delay {
 
 impl Div<u64> for Delay {
     type Output = Delay;
+    #[inline]
     fn div(self, by: u64) -> Delay {
         Delay(self.0 / by)
     }
 }
 
 impl Sum for Delay {
+    #[inline]
     fn sum<I: Iterator<Item = Delay>>(delays: I) -> Delay {
         delays.fold(Delay::ZERO, Add::add)
     }
@@ -135,6 +150,7 @@ pub struct Rate {
 
 impl Rate {
     /// `per_second` units a second. Zero is taken as one, since no transfer would end at rate zero.
+    #[inline]
     pub const fn per_second(per_second: u64) -> Self {
         let per_second = if per_second == 0 { 1 } else { per_second };
         let mut fraction_bits = 64;
@@ -149,6 +165,7 @@ impl Rate {
     }
 
     /// Time for `units`, to the nearest picosecond.
+    #[inline]
     pub fn time_for(self, units: u64) -> Delay {
         let scaled = units as u128 * self.ps_per_unit as u128;
         let half = 1u128 << (self.fraction_bits - 1);
@@ -156,6 +173,7 @@ impl Rate {
     }
 
     /// The rate in units a second.
+    #[inline]
     pub fn units_per_second(self) -> u64 {
         self.per_second
     }

@@ -35,6 +35,7 @@ impl Words {
 impl Deref for Words {
     type Target = [u32];
 
+    #[inline]
     fn deref(&self) -> &[u32] {
         match &self.0 {
             Memory::Small(words) => words,
@@ -46,6 +47,7 @@ impl Deref for Words {
 }
 
 impl DerefMut for Words {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u32] {
         match &mut self.0 {
             Memory::Small(words) => words,

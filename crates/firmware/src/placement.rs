@@ -504,6 +504,7 @@ impl Placement {
     }
 
     /// Reserves cores for `count` times `work`. The caller waits for the end.
+    #[inline]
     pub fn reserve(&self, work: WorkKind, count: u64) -> Service {
         self.reserve_by(Route::OWN, work, count)
     }

@@ -234,6 +234,7 @@ impl Flash {
     }
 
     /// A new ticket.
+    #[inline]
     pub fn ticket(&self) -> Ticket {
         self.0.desk.ticket()
     }
@@ -699,6 +700,7 @@ impl Flash {
 
     /// Time for which operations have held a die. The difference of two values over the time between gives
     /// its utilisation.
+    #[inline]
     pub fn die_busy(&self, die: u32) -> Delay {
         self.0.array.borrow().dies[die as usize].busy(self.0.clock.now())
     }
@@ -710,6 +712,7 @@ impl Flash {
     }
 
     /// Time for which a channel has been in use.
+    #[inline]
     pub fn channel_busy(&self, channel: u32) -> Delay {
         self.0.array.borrow().channels[channel as usize].busy(self.0.clock.now())
     }

@@ -75,6 +75,7 @@ impl Port {
     }
 
     /// The memory of queues and buffers.
+    #[inline]
     pub fn memory(&self) -> &Memory {
         match self {
             Port::Link(end) => end.memory(),
