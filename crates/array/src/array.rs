@@ -140,7 +140,7 @@ impl Array {
 
     /// Waits until [`health`](Array::health) may have become worse since the last call. For one task.
     pub async fn worsened(&self) {
-        self.0.ails.notified().await;
+        self.0.health_changed.notified().await;
     }
 
     fn check(&self, first: u64, count: u64) -> Result<(), MediaError> {

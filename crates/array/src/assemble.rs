@@ -223,7 +223,7 @@ impl Array {
             lost_turn: Semaphore::new(clock, 1),
             record: RefCell::default(),
             record_number: Cell::default(),
-            ails: Notify::new(clock),
+            health_changed: Notify::new(clock),
             fails: Notify::new(clock),
             upkeep: Notify::new(clock),
             attending: Cell::default(),

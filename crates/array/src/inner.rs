@@ -54,7 +54,7 @@ pub(crate) struct Inner {
     pub(crate) record: RefCell<Option<Rc<[u8]>>>,
     pub(crate) record_number: Cell<u64>,
     /// Notified when the health may have become worse.
-    pub(crate) ails: Notify,
+    pub(crate) health_changed: Notify,
     /// Notified when a member may have failed.
     pub(crate) fails: Notify,
     /// Notified when there may be something to rebuild or to repair.
@@ -308,7 +308,7 @@ impl Inner {
         self.counting.count(|counters| counters.members_failed += 1);
         self.gate.is_closed.set(true);
         self.gate.failed.notify_one();
-        self.ails.notify_one();
+        self.health_changed.notify_one();
         self.fails.notify_one();
         // Tasks that wait for marks on members must check whether enough are left.
         self.intents.written.notify_all();

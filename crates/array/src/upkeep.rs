@@ -290,7 +290,7 @@ impl Inner {
         // Until this is durable, stripes count as degraded and are journaled.
         self.write_superblocks().await;
         self.journal.forget(); // these as well: the superblocks of a further failure will record it
-        self.ails.notify_one();
+        self.health_changed.notify_one();
     }
 
     /// Rebuilds a stripe of the member. Returns whether it was written.

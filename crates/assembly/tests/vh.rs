@@ -1,7 +1,7 @@
 //! A box of virtual drives: a hypervisor redirects a busy drive's writes to the spare space of idle ones.
 //!
 //! Verified: tenants read what they wrote last, against an oracle each, while lenders come and go during all kinds of
-//! commands; everything comes home; nothing is copied if that is not configured; flash writes match the figures; a busy
+//! commands; everything is copied back; nothing is copied if that is not configured; flash writes match the figures; a busy
 //! drive does more with a lender; parts of a command go where their data is; writes go home when a lender is unplugged;
 //! no tenant reaches others' data; the cost of managing commands; reproducibility.
 //!

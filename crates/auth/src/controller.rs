@@ -20,7 +20,7 @@ pub enum Progress {
     /// No transaction is active.
     Idle,
     /// A transaction is active.
-    Going,
+    InProgress,
     /// The host has authenticated, and has been informed.
     Authenticated,
     /// The transaction failed, and the host has been informed or reported it.
@@ -157,7 +157,7 @@ impl Controller {
         match self.state {
             State::Idle => Progress::Idle,
             State::Ended(progress) => progress,
-            _ => Progress::Going,
+            _ => Progress::InProgress,
         }
     }
 
@@ -184,7 +184,7 @@ impl Controller {
             return Ok(()); // keep the first reason
         }
         let message = Message::parse(bytes);
-        let is_idle = self.progress() != Progress::Going;
+        let is_idle = self.progress() != Progress::InProgress;
         if self.has_succeeded && is_idle && !matches!(message, Ok(Message::Negotiate(_))) {
             return Err(TakeError::OutOfSequence);
         }

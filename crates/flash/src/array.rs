@@ -46,7 +46,7 @@ pub struct Counters {
     pub retries: u64,
     /// Reads that needed retries, by number of retries: one, two and so on; the last entry counts that many
     /// or more.
-    pub reads_retried: [u64; Counters::RETRIES_TOLD],
+    pub reads_retried: [u64; Counters::RETRY_BUCKETS],
     /// Units that reads could not deliver: torn, or with more bit errors than the code corrects.
     pub units_uncorrectable: u64,
     /// Programs that started and failed.
@@ -93,7 +93,7 @@ impl std::ops::AddAssign for Counters {
 
 impl Counters {
     /// Entries of `reads_retried`.
-    pub const RETRIES_TOLD: usize = 8;
+    pub const RETRY_BUCKETS: usize = 8;
 }
 
 pub(crate) struct Array {

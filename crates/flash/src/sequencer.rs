@@ -447,7 +447,7 @@ impl Array {
             Verb::Read { mask, is_known } => {
                 self.store.sensed(block, sensings);
                 if sensings > 1 {
-                    let retries = (sensings as usize - 1).min(Counters::RETRIES_TOLD);
+                    let retries = (sensings as usize - 1).min(Counters::RETRY_BUCKETS);
                     self.counters.reads_retried[retries - 1] += 1;
                 }
                 let bad = if self.store.is_torn(block, stripe) { mask } else { uncorrected };

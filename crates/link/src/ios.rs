@@ -11,9 +11,9 @@ use byteway_clock::{Delay, SpanId, SpanRecord, Spans, Stage};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Hosts that are told apart.
+/// Hosts with figures of their own.
 pub const HOSTS_MAX: usize = 32;
-/// Pairs of host and namespace that are told apart.
+/// Pairs of host and namespace with figures of their own.
 pub const ROWS_MAX: usize = 64;
 
 /// What an I/O command has done, as far as the ledger distinguishes it.

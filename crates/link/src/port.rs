@@ -135,7 +135,7 @@ impl<F: FnMut(usize, &[u8])> PartConsumer for F {
 }
 
 /// Handler of interrupt messages, by vector.
-type Taker = Rc<dyn Fn(u16)>;
+type InterruptHandler = Rc<dyn Fn(u16)>;
 
 /// Where the I/Os of a link are booked.
 pub struct IoBook {
@@ -165,7 +165,7 @@ pub struct Link {
     rings: Rings,
     vectors: RefCell<Vec<Rc<Notify>>>,
     /// Handler for interrupt messages, in addition to the tasks that wait for them.
-    on_interrupt: RefCell<Option<Taker>>,
+    on_interrupt: RefCell<Option<InterruptHandler>>,
     /// Spans of the I/Os whose commands are in the queues, by queue and slot.
     followed: RefCell<Vec<Vec<SpanId>>>,
     /// Interrupt messages still to be lost, an injected fault.

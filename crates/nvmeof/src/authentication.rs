@@ -139,7 +139,7 @@ impl Authentication {
         let _turn = self.turn.acquire(1).await;
         let Some(mut part) = self.part.take() else { return ended(Status::INTERNAL_ERROR) };
         self.expire(controller, &mut part);
-        let is_due = part.progress() == Progress::Going || !self.is_authenticated.get();
+        let is_due = part.progress() == Progress::InProgress || !self.is_authenticated.get();
         let status = match is_due && !self.is_over() {
             true => give(&mut part, allocation, data),
             false => OUT_OF_SEQUENCE,
@@ -155,7 +155,7 @@ impl Authentication {
             Delay::ZERO => MESSAGE_LIMIT,
             limit => limit,
         };
-        if part.progress() == Progress::Going && self.clock.now().since(self.last.get()) > limit {
+        if part.progress() == Progress::InProgress && self.clock.now().since(self.last.get()) > limit {
             part.reset();
             if !self.is_authenticated.get() {
                 self.has_expired.set(true);

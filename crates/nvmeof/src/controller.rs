@@ -57,7 +57,7 @@ impl fmt::Display for Ended {
             Ended::Disconnected => "its host has disconnected",
             Ended::Silent => "its host has been silent for longer than the keep-alive time-out",
             Ended::Unauthenticated => "its host has failed to authenticate again",
-            Ended::Displaced => "others have come, and its host has not authenticated",
+            Ended::Displaced => "displaced before its host authenticated",
             Ended::Crowded => "its host has as many controllers as it may",
             Ended::Unused => "its host has not enabled it, or has shut it down, and left it so for 120 s",
             Ended::Stopped => "the target stops",

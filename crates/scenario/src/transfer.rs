@@ -11,7 +11,7 @@ use crate::word::{FineMethod, FromWord};
 use byteway_text::error::InputError;
 use byteway_text::units::Bytes;
 use byteway_transfer::host::PointerKind;
-use byteway_transfer::method::Of;
+use byteway_transfer::method::PayloadKind;
 use byteway_transfer::result::ResultMethod;
 use byteway_transfer::{Method, Ordering, Rules};
 use byteway_wire::nvme::vendor::Extension;
@@ -195,11 +195,11 @@ impl TransferSection {
             return needs_sgl(drive, key);
         }
         match method.entry().of {
-            Of::Pairs if drive.pairs_nsids().is_empty() => {
+            PayloadKind::Pairs if drive.pairs_nsids().is_empty() => {
                 let what = format!("`{key}` = {name}: only key-value pairs are stored without a command");
                 return Err(fault(key, what, "set `drive.personality = \"kv\"`, or choose another method"));
             }
-            Of::Payloads if !drive.personality.has_payloads() => {
+            PayloadKind::Payloads if !drive.personality.has_payloads() => {
                 let what = format!("`{key}` = {name}: blocks have no field in which their payload could be");
                 let cure = "set `drive.personality = \"sink\"`, or choose another method";
                 return Err(fault(key, what, cure));

@@ -234,7 +234,7 @@ pub enum ServeError {
     },
     /// The simulation stalled: a defect in Byteway.
     #[error(
-        "drive {name} stands still while its host waits, and has ended; what was flushed is safe where it is kept in \
+        "drive {name} makes no progress while its host waits, and has ended; what was flushed is safe where it is kept in \
          files. This is a defect of Byteway: please report it with this message"
     )]
     Stalled {
@@ -389,9 +389,11 @@ pub fn serve(
         ready: Cell::new(Instant::now()),
     });
     let stop = Rc::new(stop.0.try_clone().map_err(system)?);
-    let debtors = controllers.clone();
-    let awaits_files = |debtor: &Controller| debtor.ftl().flash().awaits_files();
-    clock.set_duty(move || debtors.iter().any(|debtor| debtor.has_pending_work() && !awaits_files(debtor)));
+    let busy_controllers = controllers.clone();
+    let awaits_files = |controller: &Controller| controller.ftl().flash().awaits_files();
+    clock.set_duty(move || {
+        busy_controllers.iter().any(|controller| controller.has_pending_work() && !awaits_files(controller))
+    });
     let (ending, controller) = (clock.clone(), powered.drive.controller.clone());
     let seeing = seen.clone();
     let main = async move {
@@ -428,7 +430,7 @@ pub fn serve(
     };
     let ended = executor.run_real(timing, inbox.as_ref(), main).map_err(|source| {
         // Log now, because other drives of this process may take time to end.
-        tracing::error!("drive {name} stands still, and is not served any more: {source}");
+        tracing::error!("drive {name} makes no progress, and is not served any more: {source}");
         ServeError::Stalled { name: name.clone(), source }
     })?;
     let failed = |failure: Failure| {

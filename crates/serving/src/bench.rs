@@ -23,7 +23,7 @@ use byteway_text::progress::{Bars, Progress};
 use byteway_text::table::{grouped, time};
 use byteway_text::units::{Bytes, Picos};
 use byteway_transfer::Method;
-use byteway_transfer::method::Of;
+use byteway_transfer::method::PayloadKind;
 use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::nvme::lid;
@@ -104,7 +104,7 @@ impl Transfer {
             return Err(InputError::new(what, cure));
         }
         let name = self.method.name();
-        if self.method.entry().of == Of::Payloads && !self.sink {
+        if self.method.entry().of == PayloadKind::Payloads && !self.sink {
             let what = format!("`--method {name}`: the block command set has no field for such payloads");
             return Err(InputError::new(what, "add --sink, or choose another method"));
         }

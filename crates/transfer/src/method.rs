@@ -37,7 +37,7 @@ pub enum Method {
 
 /// Payloads that a method can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum PayloadKind {
     /// The data of any command.
     Data,
     /// Payloads of commands with space for them in their fields: of a sink, or of key-value pairs.
@@ -56,13 +56,13 @@ pub struct Entry {
     /// Extensions that a drive must offer, and that a queue must be enabled for.
     pub needs: &'static [Extension],
     /// Payloads that it can carry.
-    pub of: Of,
+    pub of: PayloadKind,
     /// Whether it may carry the payloads below the threshold of [`Method::Adaptive`].
     pub is_fine: bool,
 }
 
 /// A method that every drive has, or that stands for others.
-const PLAIN: Entry = Entry { name: "", about: "", needs: &[], of: Of::Data, is_fine: false };
+const PLAIN: Entry = Entry { name: "", about: "", needs: &[], of: PayloadKind::Data, is_fine: false };
 
 /// A method that carries short payloads.
 const FINE: Entry = Entry { is_fine: true, ..PLAIN };
@@ -95,14 +95,14 @@ impl Method {
                 name: "piggyback",
                 about: "In the fields of commands, one after the other.",
                 needs: &[Extension::Piggyback],
-                of: Of::Payloads,
+                of: PayloadKind::Payloads,
                 ..FINE
             },
             Method::PiggybackPipelined => &Entry {
                 name: "piggyback-pipelined",
                 about: "In the fields of commands, all in flight at once.",
                 needs: &[Extension::PiggybackPipelined],
-                of: Of::Payloads,
+                of: PayloadKind::Payloads,
                 ..FINE
             },
             Method::Inline => &Entry {
@@ -144,7 +144,7 @@ impl Method {
                 name: "piggyback-cxl",
                 about: "In the fields of a command up to 35 B, by CXL.mem above.",
                 needs: &[Extension::CxlMem, Extension::Piggyback],
-                of: Of::Payloads,
+                of: PayloadKind::Payloads,
                 ..FINE
             },
             Method::CxlCommit => &Entry {
@@ -152,7 +152,7 @@ impl Method {
                 about: "By stores to memory of the drive over CXL.mem, with a commit record instead of a command, \
                         for which the drive polls. Only for key-value drives.",
                 needs: &[Extension::CxlCommit, Extension::CxlMem],
-                of: Of::Pairs,
+                of: PayloadKind::Pairs,
                 ..FINE
             },
         }

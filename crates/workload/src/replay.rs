@@ -36,7 +36,7 @@ impl SourceKind for TracePlan {
 /// A trace mapped to a range of the drive. Records are distributed round-robin to the workers.
 struct Replay {
     reader: Reader,
-    laying: Laying,
+    mapping: Mapping,
     layout: Layout,
     worker: u64,
     workers: u64,
@@ -47,7 +47,7 @@ struct Replay {
 }
 
 /// The mapping of records to commands.
-struct Laying {
+struct Mapping {
     lba_bytes: u64,
     range_lba: u64,
     transfer_blocks_max: u64,
@@ -73,7 +73,7 @@ impl Replay {
         let lba_bytes = u64::from(job.lba_bytes.max(1));
         Ok(Replay {
             reader: Reader::open(&trace.path, &trace.read)?,
-            laying: Laying {
+            mapping: Mapping {
                 lba_bytes,
                 range_lba: job.range_lba,
                 transfer_blocks_max: u64::from(job.transfer_blocks_max.max(1)),
@@ -94,7 +94,7 @@ impl Replay {
 
     fn advance(&mut self) -> Result<Option<Io>, InputError> {
         while self.rest.is_none() {
-            if self.index >= self.laying.count {
+            if self.index >= self.mapping.count {
                 return Ok(None);
             }
             let Some(record) = self.reader.next_record()? else { return Ok(None) };
@@ -112,9 +112,9 @@ impl Replay {
         self.scan.last_ps = rest.at;
         Ok(Some(Io {
             kind: rest.kind,
-            lba: self.laying.range_lba + lba,
+            lba: self.mapping.range_lba + lba,
             blocks: now as u32,
-            at: self.laying.timed.then_some(rest.at),
+            at: self.mapping.timed.then_some(rest.at),
         }))
     }
 
@@ -126,22 +126,22 @@ impl Replay {
                 InputError::new(what, "do not change the trace during the replay").at(self.reader.place())
             );
         };
-        let at = scaled(record.time_ps, self.laying.time_scale_q32).ok_or_else(|| {
+        let at = scaled(record.time_ps, self.mapping.time_scale_q32).ok_or_else(|| {
             let what = "its time, scaled, is beyond the 213 days that a run reaches";
             InputError::new(what, "choose a smaller `time_scale`").at(self.reader.place())
         })?;
-        let Some((first, blocks)) = whole_blocks(record, self.laying.lba_bytes) else {
+        let Some((first, blocks)) = whole_blocks(record, self.mapping.lba_bytes) else {
             self.scan.trims_left_out += 1;
             return Ok(None);
         };
-        self.scan.widened += u64::from(blocks * self.laying.lba_bytes != record.bytes);
+        self.scan.widened += u64::from(blocks * self.mapping.lba_bytes != record.bytes);
         let room = self.layout.slices()[slice];
         if blocks > room.blocks {
             return Err(self.too_long(record, &room));
         }
         let inside = first + blocks <= room.blocks;
         let last = room.blocks - blocks;
-        let placed = match self.laying.beyond {
+        let placed = match self.mapping.beyond {
             // Trace addresses, until the record is cut into contiguous parts.
             Beyond::Compact => first,
             Beyond::Scale => {
@@ -162,8 +162,8 @@ impl Replay {
 
     /// The next command of the remainder: its first block within the range, and its length.
     fn cut(&self, rest: &Remainder) -> Result<(u64, u64), InputError> {
-        let most = rest.blocks.min(self.laying.transfer_blocks_max);
-        if self.laying.beyond != Beyond::Compact {
+        let most = rest.blocks.min(self.mapping.transfer_blocks_max);
+        if self.mapping.beyond != Beyond::Compact {
             return Ok((self.layout.slices()[rest.slice].first + rest.first, most));
         }
         self.layout.run(rest.slice, rest.first, most).ok_or_else(|| {
@@ -173,7 +173,7 @@ impl Replay {
     }
 
     fn room(&self, room: &Slice) -> (Bytes, &'static str) {
-        let bytes = Bytes(room.blocks.saturating_mul(self.laying.lba_bytes));
+        let bytes = Bytes(room.blocks.saturating_mul(self.mapping.lba_bytes));
         (bytes, if self.layout.slices().len() > 1 { "device's slice" } else { "job's range" })
     }
 
@@ -185,7 +185,7 @@ impl Replay {
 
     fn is_beyond(&self, lba: u64, room: &Slice) -> InputError {
         let (bytes, noun) = self.room(room);
-        let (blocks, lba_bytes) = (room.blocks, self.laying.lba_bytes);
+        let (blocks, lba_bytes) = (room.blocks, self.mapping.lba_bytes);
         let what = format!("LBA {lba} is beyond the {noun} of {bytes}, {blocks} blocks of {lba_bytes} B");
         let cure = "set `wrap = true` in [job.trace], or `beyond = \"scale\"` or \"compact\", or choose a larger drive";
         InputError::new(what, cure).at(self.reader.place())

@@ -52,7 +52,7 @@ impl Ftl {
     /// Waits until [`health`](Ftl::health) may have become worse since the last call: spares are gone, or
     /// writes fail. For one task; changes between calls are not lost.
     pub async fn worsened(&self) {
-        self.0.signals.ails.notified().await;
+        self.0.signals.health_changed.notified().await;
     }
 
     /// Counts units that flash could not deliver.
@@ -65,7 +65,7 @@ impl Ftl {
 
 impl State {
     pub(in crate::ftl) fn is_read_only(&self) -> bool {
-        self.end > EndOfLife::Far
+        self.end > EndOfLife::Healthy
     }
 
     fn available_spare_percent(&self, config: &FtlConfig, geometry: &Geometry) -> u8 {
@@ -111,7 +111,7 @@ impl Inner {
             return;
         }
         state.end = EndOfLife::ReadOnly;
-        self.signals.ails.notify_one();
+        self.signals.health_changed.notify_one();
         // Closing releases every task that waits for a slot, with an error.
         self.credits.close();
         self.signals.settled.notify_all();
@@ -167,7 +167,7 @@ impl Inner {
                 state.end = EndOfLife::Full;
                 self.signals.settled.notify_all();
             }
-            EndOfLife::Far | EndOfLife::Full => {}
+            EndOfLife::Healthy | EndOfLife::Full => {}
         }
     }
 }

@@ -58,7 +58,7 @@ pub(super) struct Signals {
     /// Superblocks of a purge were erased, or never will be.
     pub(super) purged: Notify,
     /// The drive's health may have become worse.
-    pub(super) ails: Notify,
+    pub(super) health_changed: Notify,
     /// A die started garbage collection because few superblocks are free, outside any window.
     pub(super) collection_begun: Notify,
     /// Notified when a die's collector may have work; by die.
@@ -73,7 +73,7 @@ impl Signals {
             journal: Notify::new(clock),
             checkpoint: Notify::new(clock),
             purged: Notify::new(clock),
-            ails: Notify::new(clock),
+            health_changed: Notify::new(clock),
             collection_begun: Notify::new(clock),
             collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
         }
@@ -83,8 +83,8 @@ impl Signals {
 /// Stages of the end of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EndOfLife {
-    /// Healthy.
-    Far,
+    /// Reads and writes are accepted.
+    Healthy,
     /// Writes are rejected.
     ReadOnly,
     /// The host's stream may use the garbage collection reserve, which is unused.

@@ -194,7 +194,7 @@ impl Ftl {
             parts: Parts::new(config.absorbs_parts.unwrap_or(0), config.keep),
             read_cache: (config.read_cache_units > 0).then(|| ReadCache::new(config.read_cache_units)),
             counters: FtlCounters::default(),
-            end: EndOfLife::Far,
+            end: EndOfLife::Healthy,
         };
         let cached = config.map_cache_pages;
         let is_steady = config.base == Base::Steady;

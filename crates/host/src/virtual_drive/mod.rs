@@ -322,7 +322,7 @@ struct Inner {
     copying: Cell<u32>,
     /// There may be something to copy.
     to_copy: Notify,
-    /// A copy has ended, or units have come home.
+    /// A copy has ended, or units were copied back.
     copied: Notify,
     /// Emptied lists, reused.
     parts: RefCell<Vec<Vec<Part>>>,

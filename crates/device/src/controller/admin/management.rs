@@ -47,7 +47,7 @@ pub async fn manage(context: &Context<'_>, workspace: &mut Workspace) -> Result<
             let set = set.ok_or(Status::COMMAND_SET_NOT_SUPPORTED.with_dnr())?;
             let bytes = u64::from(NamespaceManagement::BYTES);
             context.bring(workspace, bytes, Landing::Bytes).await?;
-            let (blocks, format) = set.wanted(&workspace.bytes, context.core.is_shared())?;
+            let (blocks, format) = set.parse_create(&workspace.bytes, context.core.is_shared())?;
             let created = perform(context, Operation::Create { blocks, format }).await;
             if created.is_err_and(|status| status.is(Status::NAMESPACE_INSUFFICIENT_CAPACITY)) {
                 // The error log reports the size that was requested.

@@ -91,7 +91,7 @@ impl IoCommandSet for Echo {
     }
 
     /// The bytes contain the number of units.
-    fn wanted(bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
+    fn parse_create(bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
         let units = bytes.first_chunk().map_or(0, |units| u64::from_le_bytes(*units));
         if units == 0 { Err(INVALID_FIELD) } else { Ok((units, Format::of(CommandSet::Echo))) }
     }

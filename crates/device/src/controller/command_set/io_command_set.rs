@@ -143,7 +143,7 @@ pub(crate) trait IoCommandSet: Sized {
 
     /// Size and format of a namespace to be created, if the drive supports it. `bytes` is the Identify Namespace data
     /// structure that the host sent.
-    fn wanted(_bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
+    fn parse_create(_bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
         Err(Status::COMMAND_SET_NOT_SUPPORTED.with_dnr())
     }
 
@@ -156,7 +156,7 @@ pub(crate) trait IoCommandSet: Sized {
     }
 
     /// Ends controller-level state of a namespace, before [`IoCommandSet::close`].
-    fn let_go(&self, _namespace: &Namespace) {}
+    fn detach(&self, _namespace: &Namespace) {}
 
     /// Ends the set's state of a namespace, which no command uses any more. Its units will be deallocated.
     ///

@@ -193,7 +193,7 @@ impl CommandSet {
 
     /// Size and format of a namespace to be created, if the drive supports it. `bytes` is its Identify Namespace data
     /// structure. `is_shared`: the drive has several controllers, so NMIC may ask for a shared namespace.
-    pub(crate) fn wanted(self, bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
+    pub(crate) fn parse_create(self, bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
         of!(self, Set => Set::wanted(bytes, is_shared))
     }
 
@@ -424,7 +424,7 @@ impl CommandSets {
     /// # Errors
     /// At the end of the drive's life. The namespace is then as before.
     pub(crate) async fn close(&self, namespace: &Namespace) -> Result<(), MediaError> {
-        self.peers.each(|sets| of!(namespace.set, state of sets.states => state.let_go(namespace)));
+        self.peers.each(|sets| of!(namespace.set, state of sets.states => state.detach(namespace)));
         of!(namespace.set, state of self.states => state.close(&self.core, namespace).await)
     }
 

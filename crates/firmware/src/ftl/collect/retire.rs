@@ -18,7 +18,7 @@ impl Inner {
         }
         self.flash.mark_bad(block);
         state.counters.blocks_retired += 1;
-        self.signals.ails.notify_one();
+        self.signals.health_changed.notify_one();
         let die = self.geometry.die_of_block(block);
         state.refresh(die);
         self.signals.collectors[die as usize].notify_one();

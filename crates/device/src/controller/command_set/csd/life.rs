@@ -150,7 +150,7 @@ pub(crate) fn identify(namespace: &Namespace, limits: Limits) -> Vec<u8> {
 }
 
 /// Size in units of a tables namespace to create.
-pub(crate) fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
+pub(crate) fn parse_create(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
     let wanted = IdentifyNamespace::read_from_bytes(bytes).map_err(|_| Status::INVALID_FIELD.with_dnr())?;
     let is_plain = wanted.nmic <= u8::from(is_shared) && wanted.anagrpid == 0;
     if wanted.nsze == 0 || wanted.nsze != wanted.ncap || !is_plain {

@@ -154,15 +154,15 @@ impl IoCommandSet for Csd {
         task::end_stream(&self.cursors, context, head, payload).await
     }
 
-    fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
-        life::wanted(bytes, is_shared)
+    fn parse_create(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
+        life::parse_create(bytes, is_shared)
     }
 
     fn open(&self, core: &Core, namespace: &Namespace) -> Result<(), Status> {
         life::open(core, namespace)
     }
 
-    fn let_go(&self, namespace: &Namespace) {
+    fn detach(&self, namespace: &Namespace) {
         self.cursors.end_of(namespace.uid);
         self.uploads.end_of(namespace.uid);
     }

@@ -39,7 +39,7 @@ pub(crate) fn controller() -> IdentifyControllerKv {
 }
 
 /// The size in units of a KV namespace to be created.
-pub(crate) fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
+pub(crate) fn parse_create(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
     let wanted = IdentifyNamespaceKv::read_from_bytes(bytes).map_err(|_| Status::INVALID_FIELD.with_dnr())?;
     let is_plain = wanted.kvfc & 0xF == 0 && wanted.nmic <= u8::from(is_shared) && wanted.anagrpid == 0;
     if wanted.nsze == 0 || !is_plain || wanted.nvmsetid != 0 || wanted.endgid != 0 {

@@ -170,15 +170,15 @@ impl IoCommandSet for KeyValue {
         commands::end_stream(context, head, payload).await
     }
 
-    fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
-        identify::wanted(bytes, is_shared)
+    fn parse_create(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
+        identify::parse_create(bytes, is_shared)
     }
 
     fn open(&self, core: &Core, namespace: &Namespace) -> Result<(), Status> {
         life::open(core, namespace)
     }
 
-    fn let_go(&self, namespace: &Namespace) {
+    fn detach(&self, namespace: &Namespace) {
         self.iterators.end_of(namespace.uid);
     }
 

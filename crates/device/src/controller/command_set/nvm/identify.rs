@@ -103,7 +103,7 @@ pub(crate) fn describe(core: &Core, id: &mut IdentifyController) {
 }
 
 /// The size of a block namespace to be created, if the drive supports it.
-pub(crate) fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
+pub(crate) fn parse_create(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
     let wanted = IdentifyNamespace::read_from_bytes(bytes).map_err(|_| Status::INVALID_FIELD.with_dnr())?;
     // The upper bits of the format index count only with more than 16 formats.
     let block = format_of(wanted.flbas & 0xF)?;

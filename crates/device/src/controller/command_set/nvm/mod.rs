@@ -136,7 +136,7 @@ impl IoCommandSet for Nvm {
         identify::format_of(index)
     }
 
-    fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
-        identify::wanted(bytes, is_shared)
+    fn parse_create(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
+        identify::parse_create(bytes, is_shared)
     }
 }

@@ -204,7 +204,7 @@ impl IoCommandSet for Programs {
     }
 
     /// One unit, whatever size is requested.
-    fn wanted(_: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
+    fn parse_create(_: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
         Ok((1, Format::of(CommandSet::Programs)))
     }
 

@@ -126,7 +126,7 @@ impl IoCommandSet for Slm {
     }
 
     /// Requested size in bytes, rounded up to whole units.
-    fn wanted(bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
+    fn parse_create(bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
         let bytes = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         match bytes {
             0 => Err(INVALID_FIELD),
