@@ -194,7 +194,7 @@ impl CommandSet {
     /// Size and format of a namespace to be created, if the drive supports it. `bytes` is its Identify Namespace data
     /// structure. `is_shared`: the drive has several controllers, so NMIC may ask for a shared namespace.
     pub(crate) fn parse_create(self, bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
-        of!(self, Set => Set::wanted(bytes, is_shared))
+        of!(self, Set => Set::parse_create(bytes, is_shared))
     }
 
     /// The Identify Controller data structure of the set.
