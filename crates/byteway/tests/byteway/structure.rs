@@ -106,25 +106,22 @@ fn crates_depend_on_no_more_than_the_map_says() {
         ("byteway-query", &["byteway-clock", "byteway-wire", "byteway-flash"]),
         ("byteway-clock", &["byteway-wire"]),
         ("byteway-wire", &["byteway-clock"]),
-        (
-            "byteway-trace",
-            &["byteway-flash", "byteway-host", "byteway-lab", "plotly", "rusty-leveldb", "indicatif"],
-        ),
-        ("byteway-scenario", &["byteway-lab", "byteway-device", "plotly", "rusty-leveldb", "indicatif"]),
+        ("byteway-trace", &["byteway-flash", "byteway-host", "byteway-lab", "rusty-leveldb", "indicatif"]),
+        ("byteway-scenario", &["byteway-lab", "byteway-device", "rusty-leveldb", "indicatif"]),
         (
             "byteway-world",
             &["byteway-host", "byteway-serve", "byteway-scenario", "byteway-results", "byteway-lab"],
         ),
         (
             "byteway-lab",
-            &["byteway-report", "byteway-explore", "byteway-papers", "byteway-watch", "plotly", "indicatif"],
+            &["byteway-report", "byteway-explore", "byteway-papers", "byteway-watch", "indicatif"],
         ),
         // A report shows results, whoever has run them.
         ("byteway-report", &["byteway-lab"]),
         // They are compiled side by side.
         ("byteway-explore", &["byteway-papers"]),
         ("byteway-papers", &["byteway-explore"]),
-        ("byteway-watch", &["byteway-report", "byteway-explore", "byteway-papers", "plotly"]),
+        ("byteway-watch", &["byteway-report", "byteway-explore", "byteway-papers"]),
         // What answers watchers has a thread of its own, and no drive waits for its runtime.
         ("byteway-serve", &["tokio", "hyper", "byteway-lab"]),
     ] {
