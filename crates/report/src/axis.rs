@@ -1,7 +1,6 @@
 //! Axes of charts: quantity, unit and ticks.
 
-use plotly::common::{ExponentFormat, TickMode};
-use plotly::layout::{AxisRange, AxisType, RangeMode};
+use crate::object::{Object, titled};
 
 /// The quantity on an axis. Values are given in the unit named here; the axis shows them in a suitable unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,31 +270,25 @@ impl FittedAxis<'_> {
     }
 
     /// The axis as Plotly's layout.
-    pub(crate) fn layout(&self) -> plotly::layout::Axis {
-        let axis = plotly::layout::Axis::new()
-            .title(crate::chart::escaped(&self.title()))
-            .auto_margin(true)
-            .exponent_format(ExponentFormat::SI)
-            .hover_format(",.4~g");
-        let at = |axis: plotly::layout::Axis, ticks: Vec<(f64, String)>| {
-            let (places, labels) = ticks.into_iter().unzip();
-            axis.tick_mode(TickMode::Array).tick_values(places).tick_text(labels)
-        };
+    pub(crate) fn layout(&self) -> AxisLayout {
+        let title = self.title();
+        let axis = |kind| AxisLayout { title, kind, is_from_zero: false, range: None, ticks: None };
         match &self.axis.scale {
-            Scale::Names(_) => axis.type_(AxisType::Category),
+            Scale::Names(_) => axis("category"),
             Scale::Linear => {
-                let axis = axis.type_(AxisType::Linear);
+                let axis = axis("linear");
                 match self.axis.range {
-                    Some((low, high)) => axis.range(AxisRange::new(self.place(low), self.place(high))),
+                    Some((low, high)) => {
+                        AxisLayout { range: Some((self.place(low), self.place(high))), ..axis }
+                    }
                     None if self.axis.span.is_some() => {
                         let (low, high) = spanned(self.min, self.max, self.axis.from_zero);
-                        axis.range(AxisRange::new(self.place(low), self.place(high)))
+                        AxisLayout { range: Some((self.place(low), self.place(high))), ..axis }
                     }
-                    None if self.axis.from_zero => axis.range_mode(RangeMode::ToZero),
-                    None => axis,
+                    None => AxisLayout { is_from_zero: self.axis.from_zero, ..axis },
                 }
             }
-            Scale::Log { .. } if self.min > self.max => axis.type_(AxisType::Log),
+            Scale::Log { .. } if self.min > self.max => axis("log"),
             Scale::Log { ticks_at_points } => {
                 let by_points = *ticks_at_points && self.points.len() <= TICKS_MAX;
                 let (mut low, mut high) = (self.min, self.max);
@@ -318,15 +311,47 @@ impl FittedAxis<'_> {
                     }
                 };
                 let label = |value: f64| (rounded(value / self.size), self.axis.unit.label(value));
-                let range = AxisRange::new(self.place_of_note(low), self.place_of_note(high));
-                at(axis.type_(AxisType::Log).range(range), ticks.into_iter().map(label).collect())
+                let range = Some((self.place_of_note(low), self.place_of_note(high)));
+                AxisLayout { range, ticks: Some(ticks.into_iter().map(label).collect()), ..axis("log") }
             }
             Scale::Tail => {
                 let ticks = TAIL_TICKS.map(|(share, label)| (self.place(share), label.to_owned()));
                 let most = self.place(self.max.clamp(0.99, 0.999999)) + 0.1;
-                at(axis.type_(AxisType::Linear).range(AxisRange::new(0.0, rounded(most))), ticks.to_vec())
+                let range = Some((0.0, rounded(most)));
+                AxisLayout { range, ticks: Some(ticks.to_vec()), ..axis("linear") }
             }
         }
+    }
+}
+
+/// An axis as Plotly's layout.
+pub(crate) struct AxisLayout {
+    title: String,
+    /// Plotly's type: `linear`, `log` or `category`.
+    pub(crate) kind: &'static str,
+    /// Whether the range includes zero, if Plotly selects it.
+    is_from_zero: bool,
+    /// Both ends; `None`: Plotly selects them.
+    pub(crate) range: Option<(f64, f64)>,
+    /// Places and labels; `None`: Plotly selects them.
+    pub(crate) ticks: Option<Vec<(f64, String)>>,
+}
+
+impl AxisLayout {
+    /// The attributes.
+    pub(crate) fn into_object(self) -> Object {
+        let mut axis = Object::new().object("title", titled(&self.title)).set("type", self.kind);
+        if self.is_from_zero {
+            axis = axis.set("rangemode", "tozero");
+        }
+        if let Some(range) = self.range {
+            axis = axis.set("range", range);
+        }
+        if let Some(ticks) = self.ticks {
+            let (places, labels): (Vec<f64>, Vec<String>) = ticks.into_iter().unzip();
+            axis = axis.set("tickmode", "array").set("tickvals", places).set("ticktext", labels);
+        }
+        axis.set("automargin", true).set("exponentformat", "SI").set("hoverformat", ",.4~g")
     }
 }
 
@@ -386,7 +411,8 @@ mod tests {
         assert_eq!(log_ticks(10.0, 10.0), [10.0, 20.0]);
         assert_eq!(thinned(log_ticks(1.0, 1e9)).len(), 5);
         let labels = |axis: &Axis, values: &[f64]| {
-            let json = serde_json::to_value(axis.fit(values.iter().copied()).layout()).unwrap();
+            let json = axis.fit(values.iter().copied()).layout().into_object().into_json();
+            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
             (json["ticktext"].clone(), json["range"].clone())
         };
         let (text, range) = labels(&Axis::log("", Unit::Nanoseconds), &[65_000.0, 1_100_000.0, 0.0]);
@@ -430,7 +456,7 @@ mod tests {
         ];
         for axis in axes {
             let fitted = axis.fit([f64::NAN].into_iter());
-            assert!(!serde_json::to_string(&fitted.layout()).unwrap().is_empty());
+            assert!(!fitted.layout().into_object().into_json().is_empty());
         }
     }
 }

@@ -4,39 +4,20 @@
 //! A chart defines its contents. Size, font and frame colours are the page's; Plotly draws it from
 //! [`Chart::to_json`].
 
-use plotly::common::{
-    Anchor, ColorBar, ColorScale, ColorScalePalette, DashType, Fill, HoverInfo, Line, LineShape, Marker,
-    MarkerSymbol, Mode, Orientation, Pattern, PatternFillMode, PatternShape, TextPosition, TickMode, Title,
-};
-use plotly::layout::{
-    Annotation, AxisType, BarMode, HoverMode, Layout, Legend, Margin, Shape, ShapeLayer, ShapeLine,
-    ShapeType, TraceOrder,
-};
-use plotly::{Bar, HeatMap, Scatter, Trace};
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::axis::{Axis, FittedAxis, rounded};
+use crate::axis::{Axis, AxisLayout, FittedAxis, rounded};
+use crate::object::{Object, escaped, titled};
 use byteway_workload::Kind;
 
 /// The colours of Okabe and Ito that are dark enough for lines on white and light enough for lines on black.
 const HUES: [&str; 7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#808080"];
 const SHADE: &str = "rgba(128,128,128,0.25)";
-const DASHES: [DashType; 5] =
-    [DashType::Solid, DashType::Dash, DashType::Dot, DashType::DashDot, DashType::LongDash];
-const SYMBOLS: [MarkerSymbol; 5] = [
-    MarkerSymbol::Circle,
-    MarkerSymbol::Square,
-    MarkerSymbol::Diamond,
-    MarkerSymbol::TriangleUp,
-    MarkerSymbol::Cross,
-];
-const PATTERNS: [PatternShape; 5] = [
-    PatternShape::None,
-    PatternShape::RightDiagonalLine,
-    PatternShape::Dot,
-    PatternShape::HorizontalLine,
-    PatternShape::Cross,
-];
+const CLEAR: &str = "rgba(0,0,0,0)";
+const DASHES: [&str; 5] = ["solid", "dash", "dot", "dashdot", "longdash"];
+const SYMBOLS: [&str; 5] = ["circle", "square", "diamond", "triangle-up", "cross"];
+const PATTERNS: [&str; 5] = ["", "/", ".", "-", "+"];
 
 /// The look of a series: a colour and a stroke (dash of lines, symbol of points, hatching of bars), so that
 /// it can be distinguished without colour.
@@ -98,26 +79,32 @@ impl Ink {
 }
 
 /// Symbols of stated points: the second is for another statement about the same series.
-const STATED: [MarkerSymbol; 2] = [MarkerSymbol::Star, MarkerSymbol::Square];
+const STATED: [&str; 2] = ["star", "square"];
 
 /// Markers of stated points: larger than those of a series and white inside, so that they are visible on a
 /// bar or line of the same colour.
-fn stated(ink: Ink, symbol: &MarkerSymbol) -> Marker {
-    let rim = Line::new().width(2.5).color(ink.color());
-    Marker::new().color("#ffffff").size(13).symbol(symbol.clone()).line(rim)
+fn stated(ink: Ink, symbol: &str) -> Object {
+    let rim = Object::new().set("width", 2.5).set("color", ink.color());
+    Object::new().set("symbol", symbol).set("size", 13).object("line", rim).set("color", "#ffffff")
 }
 
 /// Markers of a series. Odd strokes are rings around even ones: where two series have the same value, both
 /// are visible.
-fn mark_of(ink: Ink, size: usize) -> Marker {
-    let marker = Marker::new().symbol(SYMBOLS[ink.stroke].clone());
+fn mark_of(ink: Ink, size: usize) -> Object {
+    let marker = Object::new().set("symbol", SYMBOLS[ink.stroke]);
     match ink.stroke % 2 {
-        0 => marker.color(ink.color()).size(size),
+        0 => marker.set("size", size).set("color", ink.color()),
         _ => {
-            let rim = Line::new().width(2.0).color(ink.color());
-            marker.color("rgba(0,0,0,0)").size(size + 6).line(rim)
+            let rim = Object::new().set("width", 2.0).set("color", ink.color());
+            marker.set("size", size + 6).object("line", rim).set("color", CLEAR)
         }
     }
+}
+
+/// The beginning of a trace of lines or points.
+fn scatter(name: &str, mode: &str, xs: impl Serialize, ys: impl Serialize) -> Object {
+    let trace = Object::new().set("type", "scatter").set("name", escaped(name));
+    trace.set("mode", mode).set("x", xs).set("y", ys)
 }
 
 /// Share of a name's space on its axis that no bar covers.
@@ -355,117 +342,120 @@ impl Chart {
     /// The chart for `Plotly.newPlot`: an object of `data` and `layout`.
     pub fn to_json(&self) -> String {
         let (x, y) = self.fit();
-        let traces: Vec<String> = self.traces(&x, &y).iter().map(|trace| trace.to_json()).collect();
-        let layout = serde_json::to_string(&self.layout(&x, &y)).expect("a layout has only string keys");
-        format!("{{\"data\":[{}],\"layout\":{layout}}}", traces.join(","))
+        let figure = Object::new().objects("data", self.traces(&x, &y));
+        figure.object("layout", self.layout(&x, &y)).into_json()
     }
 
-    fn traces(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Vec<Box<dyn Trace>> {
-        let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+    fn traces(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Vec<Object> {
+        let mut traces = Vec::new();
         let hover = format!("{}<extra>%{{fullData.name}}</extra>", y.hover("y"));
         for (index, mark) in self.marks.iter().enumerate() {
             match mark {
                 Mark::Line { name, ink, join, points } => {
-                    let (xs, ys) = points.iter().map(|&(a, b)| (x.place(a), y.place(b))).unzip();
-                    let line = Line::new().color(ink.color()).width(2.0).dash(DASHES[ink.stroke].clone());
-                    let line = if *join == Join::Steps { line.shape(LineShape::Hv) } else { line };
+                    let (xs, ys): (Vec<f64>, Vec<f64>) =
+                        points.iter().map(|&(a, b)| (x.place(a), y.place(b))).unzip();
+                    let line = Object::new().set("width", 2.0);
+                    let line = if *join == Join::Steps { line.set("shape", "hv") } else { line };
+                    let line = line.set("dash", DASHES[ink.stroke]).set("color", ink.color());
                     let mode = match join {
-                        Join::Marked => Mode::LinesMarkers,
-                        Join::Not => Mode::Markers,
-                        Join::Straight | Join::Steps => Mode::Lines,
+                        Join::Marked => "lines+markers",
+                        Join::Not => "markers",
+                        Join::Straight | Join::Steps => "lines",
                     };
-                    let mut trace = Scatter::new(xs, ys)
-                        .name(escaped(name))
-                        .mode(mode)
-                        .line(line)
-                        .hover_template(&hover)
-                        .clip_on_axis(*join == Join::Straight || *join == Join::Steps)
-                        .connect_gaps(false);
-                    if *join == Join::Marked {
-                        trace = trace.marker(mark_of(*ink, 7));
-                    }
-                    if *join == Join::Not {
-                        trace = trace.marker(stated(*ink, &STATED[0]));
-                    }
-                    traces.push(trace);
+                    let trace = scatter(name, mode, xs, ys).set("hovertemplate", &hover);
+                    let trace = match join {
+                        Join::Marked => trace.object("marker", mark_of(*ink, 7)),
+                        Join::Not => trace.object("marker", stated(*ink, STATED[0])),
+                        Join::Straight | Join::Steps => trace,
+                    };
+                    let is_cut = *join == Join::Straight || *join == Join::Steps;
+                    traces
+                        .push(trace.object("line", line).set("cliponaxis", is_cut).set("connectgaps", false));
                 }
                 Mark::Dots { name, ink, values } => {
                     let is_same =
                         |mark: &&Mark| matches!(mark, Mark::Dots { ink: other, .. } if other == ink);
                     let before = self.marks[..index].iter().filter(is_same).count();
                     let all = self.marks.iter().filter(is_same).count();
-                    let symbol = &STATED[before % STATED.len()];
+                    let symbol = STATED[before % STATED.len()];
                     let offset = self.offset_of_dots(*ink, before, all);
-                    let places = (0..values.len()).map(|place| Value::from(rounded(place as f64 + offset)));
-                    let values = values.iter().map(|value| Value::from(y.place(*value))).collect();
-                    let trace = Scatter::new(places.collect(), values).mode(Mode::Markers);
-                    let trace = trace.marker(stated(*ink, symbol));
-                    traces.push(trace.name(escaped(name)).hover_template(&hover));
+                    let places = (0..values.len()).map(|place| rounded(place as f64 + offset));
+                    let values: Vec<f64> = values.iter().map(|value| y.place(*value)).collect();
+                    let trace = scatter(name, "markers", places.collect::<Vec<_>>(), values);
+                    traces.push(trace.set("hovertemplate", &hover).object("marker", stated(*ink, symbol)));
                 }
                 Mark::Band { name, ink, points } => {
                     let xs: Vec<f64> = points.iter().map(|point| x.place(point.0)).collect();
-                    let edge = || Line::new().width(0.0).shape(LineShape::Hv).color(ink.color());
-                    let lower = points.iter().map(|point| y.place(point.1)).collect();
-                    let upper = points.iter().map(|point| y.place(point.2)).collect();
-                    let base = Scatter::new(xs.clone(), lower).mode(Mode::Lines).line(edge());
-                    traces.push(base.show_legend(false).hover_info(HoverInfo::Skip));
-                    let top = Scatter::new(xs, upper).mode(Mode::Lines).line(edge()).name(escaped(name));
-                    traces.push(top.fill(Fill::ToNextY).fill_color(ink.wash()).hover_info(HoverInfo::Skip));
+                    let edge =
+                        || Object::new().set("width", 0.0).set("shape", "hv").set("color", ink.color());
+                    let lower: Vec<f64> = points.iter().map(|point| y.place(point.1)).collect();
+                    let upper: Vec<f64> = points.iter().map(|point| y.place(point.2)).collect();
+                    let base = Object::new().set("type", "scatter").set("showlegend", false);
+                    let base = base.set("mode", "lines").set("x", &xs).set("y", lower);
+                    traces.push(base.set("hoverinfo", "skip").object("line", edge()));
+                    let top = scatter(name, "lines", xs, upper).set("hoverinfo", "skip");
+                    let top = top.object("line", edge()).set("fill", "tonexty");
+                    traces.push(top.set("fillcolor", ink.wash()));
                 }
                 Mark::Bars { name, ink, values, .. } if self.measures_in_log() => {
                     traces.push(self.dots(name, *ink, values, x, y));
                 }
                 Mark::Bars { name, ink, values, labels } => {
-                    let pattern = Pattern::new()
-                        .shape(PATTERNS[ink.stroke].clone())
-                        .fill_mode(PatternFillMode::Overlay)
-                        .foreground_color("#ffffff")
-                        .foreground_opacity(0.65)
-                        .solidity(0.3);
-                    let marker = Marker::new().color(ink.color()).pattern(pattern);
-                    let mut bar = self.bar(values, x, y).name(escaped(name)).marker(marker);
-                    if !labels.is_empty() {
-                        let labels: Vec<String> = labels.iter().map(|label| escaped(label)).collect();
-                        bar = bar.text_array(labels).text_position(TextPosition::Outside);
-                        bar = bar.clip_on_axis(false);
-                    }
-                    traces.push(bar);
+                    let pattern = Object::new()
+                        .set("shape", PATTERNS[ink.stroke])
+                        .set("fillmode", "overlay")
+                        .set("fgcolor", "#ffffff")
+                        .set("fgopacity", 0.65)
+                        .set("solidity", 0.3);
+                    let marker = Object::new().set("color", ink.color()).object("pattern", pattern);
+                    let labels: Vec<String> = labels.iter().map(|label| escaped(label)).collect();
+                    let bar = self.bar(values, x, y, |bar| {
+                        let bar = bar.set("name", escaped(name));
+                        if labels.is_empty() {
+                            return bar;
+                        }
+                        bar.set("text", &labels).set("textposition", "outside")
+                    });
+                    let bar = bar.object("marker", marker);
+                    traces.push(if labels.is_empty() { bar } else { bar.set("cliponaxis", false) });
                 }
                 Mark::Gap { values } => {
-                    let clear = Marker::new().color("rgba(0,0,0,0)");
-                    let bar = self.bar(values, x, y).marker(clear);
-                    traces.push(bar.show_legend(false).hover_info(HoverInfo::Skip));
+                    let bar =
+                        self.bar(values, x, y, |bar| bar.set("showlegend", false).set("hoverinfo", "skip"));
+                    traces.push(bar.object("marker", Object::new().set("color", CLEAR)));
                 }
                 Mark::Heat { x: xs, y: ys, rows, most, label } => {
                     let percent = |row: &Vec<f64>| -> Vec<f64> {
                         row.iter().map(|share| libm::round(share * 1000.0) / 10.0).collect()
                     };
-                    let xs = xs.iter().map(|value| x.place(*value)).collect();
+                    let xs: Vec<f64> = xs.iter().map(|value| x.place(*value)).collect();
                     let ys: Vec<f64> = ys.iter().map(|value| y.place(*value)).collect();
-                    let bar = ColorBar::new()
-                        .title(Title::with_text(escaped(label)))
-                        .tick_suffix(" %")
-                        .thickness(14)
-                        .outline_width(0);
-                    let trace = HeatMap::new(xs, ys, rows.iter().map(percent).collect())
-                        .zmin(0.0)
-                        .zmax(rounded(most * 100.0))
-                        .color_scale(ColorScale::Palette(ColorScalePalette::Cividis))
-                        .color_bar(bar)
-                        .hover_template(format!(
-                            "{}<br>{}<br>%{{z}} %<extra></extra>",
-                            x.hover("x"),
-                            y.hover("y")
-                        ));
+                    let rows: Vec<Vec<f64>> = rows.iter().map(percent).collect();
+                    let bar = Object::new()
+                        .set("outlinewidth", 0)
+                        .set("thickness", 14)
+                        .set("ticksuffix", " %")
+                        .object("title", titled(label));
+                    let hover = format!("{}<br>{}<br>%{{z}} %<extra></extra>", x.hover("x"), y.hover("y"));
+                    let trace = Object::new()
+                        .set("type", "heatmap")
+                        .object("colorbar", bar)
+                        .set("colorscale", "Cividis")
+                        .set("hovertemplate", hover)
+                        .set("x", xs)
+                        .set("y", ys)
+                        .set("z", rows)
+                        .set("zmax", rounded(most * 100.0))
+                        .set("zmin", 0.0);
                     traces.push(trace);
                 }
             }
         }
         // The legend explains a shade: a text in the chart would cover the lines.
         for (_, _, label) in &self.shades {
-            let swatch = Marker::new().color(SHADE).symbol(MarkerSymbol::Square).size(12);
-            let nothing = Scatter::new(vec![f64::NAN], vec![f64::NAN]).mode(Mode::Markers).marker(swatch);
-            traces.push(nothing.name(escaped(label)).hover_info(HoverInfo::Skip));
+            let swatch = Object::new().set("symbol", "square").set("size", 12).set("color", SHADE);
+            let nothing = scatter(label, "markers", [f64::NAN], [f64::NAN]);
+            traces.push(nothing.set("hoverinfo", "skip").object("marker", swatch));
         }
         traces
     }
@@ -505,15 +495,17 @@ impl Chart {
     }
 
     /// The horizontal axis.
-    fn horizontal(&self, x: &FittedAxis<'_>) -> plotly::layout::Axis {
-        let names = self.x.names_of().unwrap_or_default();
+    fn horizontal(&self, x: &FittedAxis<'_>) -> AxisLayout {
+        let mut axis = x.layout();
         if !self.has_dots() {
-            return x.layout();
+            return axis;
         }
-        let places = (0..names.len()).map(|place| place as f64).collect();
-        let ends = plotly::layout::AxisRange::new(-0.5, names.len() as f64 - 0.5);
-        let axis = x.layout().type_(AxisType::Linear).range(ends).tick_mode(TickMode::Array);
-        axis.tick_values(places).tick_text(names.iter().map(|name| escaped(name)).collect())
+        let names = self.x.names_of().unwrap_or_default();
+        let ticks = names.iter().enumerate().map(|(place, name)| (place as f64, escaped(name)));
+        axis.kind = "linear";
+        axis.range = Some((-0.5, names.len() as f64 - 0.5));
+        axis.ticks = Some(ticks.collect());
+        axis
     }
 
     /// Whether bars would be on a logarithmic axis.
@@ -522,56 +514,57 @@ impl Chart {
     }
 
     /// A point for each name.
-    fn dots(
-        &self,
-        name: &str,
-        ink: Ink,
-        values: &[f64],
-        x: &FittedAxis<'_>,
-        y: &FittedAxis<'_>,
-    ) -> Box<dyn Trace> {
+    fn dots(&self, name: &str, ink: Ink, values: &[f64], x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Object {
         let lies = self.y.names_of().is_some();
         let names = self.places_of_names();
         let (measure, letter) = if lies { (x, "x") } else { (y, "y") };
         let values = values.iter().map(|value| Value::from(measure.place(*value))).collect();
         let (xs, ys) = if lies { (values, names) } else { (names, values) };
-        let marker = mark_of(ink, 8);
         let hover = format!("{}<extra>%{{fullData.name}}</extra>", measure.hover(letter));
-        Scatter::new(xs, ys).mode(Mode::Markers).marker(marker).name(escaped(name)).hover_template(&hover)
+        scatter(name, "markers", xs, ys).set("hovertemplate", hover).object("marker", mark_of(ink, 8))
     }
 
-    /// Bars along the measured axis: horizontal if the vertical axis has names.
-    fn bar(&self, values: &[f64], x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Box<Bar<Value, Value>> {
+    /// Bars along the measured axis, without their marker: horizontal if the vertical axis has names. `own` sets
+    /// their name and texts.
+    fn bar(
+        &self,
+        values: &[f64],
+        x: &FittedAxis<'_>,
+        y: &FittedAxis<'_>,
+        own: impl FnOnce(Object) -> Object,
+    ) -> Object {
         let lies = self.y.names_of().is_some();
         let names = self.places_of_names();
         let (measure, letter) = if lies { (x, "x") } else { (y, "y") };
         let values = values.iter().map(|value| Value::from(measure.place(*value))).collect();
+        let (xs, ys) = if lies { (values, names) } else { (names, values) };
         let hover = format!("{}<extra>%{{fullData.name}}</extra>", measure.hover(letter));
-        match lies {
-            true => Bar::new(values, names).orientation(Orientation::Horizontal).hover_template(&hover),
-            false => Bar::new(names, values).hover_template(&hover),
-        }
+        let bar = own(Object::new().set("type", "bar").set("x", xs).set("y", ys)).set("hovertemplate", hover);
+        if lies { bar.set("orientation", "h") } else { bar }
     }
 
-    fn layout(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Layout {
+    fn layout(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Object {
         let mut shapes = Vec::new();
         let mut annotations = Vec::new();
-        let note = |text: &str, at: f64| {
-            let note = Annotation::new().text(escaped(text)).show_arrow(false).x_ref("x").y_ref("paper");
-            note.x(at).y(1.0).y_anchor(Anchor::Top)
+        // From the bottom to the top of the chart.
+        let shape = |shape: Object, from: f64, to: f64| {
+            let shape = shape.set("xref", "x").set("x0", from).set("x1", to);
+            shape.set("yref", "paper").set("y0", 0.0).set("y1", 1.0)
         };
         for (from, to, _) in &self.shades {
-            let (from, to) = (x.place(*from), x.place(*to));
-            let shape = Shape::new().shape_type(ShapeType::Rect).layer(ShapeLayer::Below);
-            let shape = shape.x_ref("x").y_ref("paper").x0(from).x1(to).y0(0.0).y1(1.0);
-            shapes.push(shape.fill_color(SHADE).line(ShapeLine::new().width(0.0)));
+            let rectangle = Object::new().set("type", "rect").set("layer", "below");
+            let rectangle = shape(rectangle, x.place(*from), x.place(*to));
+            let rectangle = rectangle.object("line", Object::new().set("width", 0.0));
+            shapes.push(rectangle.set("fillcolor", SHADE));
         }
         for (at, label) in &self.rules {
-            let (place, note_at) = (x.place(*at), x.place_of_note(*at));
-            let line = ShapeLine::new().width(1.5).dash(DashType::Dot).color("#808080");
-            let shape = Shape::new().shape_type(ShapeType::Line).x_ref("x").y_ref("paper");
-            shapes.push(shape.x0(place).x1(place).y0(0.0).y1(1.0).line(line));
-            annotations.push(note(label, note_at).x_anchor(Anchor::Left).x_shift(4.0));
+            let line = Object::new().set("color", "#808080").set("width", 1.5).set("dash", "dot");
+            let place = x.place(*at);
+            shapes.push(shape(Object::new().set("type", "line"), place, place).object("line", line));
+            let note = Object::new().set("text", escaped(label)).set("showarrow", false);
+            let note = note.set("xref", "x").set("x", x.place_of_note(*at)).set("xanchor", "left");
+            let note = note.set("xshift", 4.0).set("yref", "paper").set("y", 1.0).set("yanchor", "top");
+            annotations.push(note);
         }
         let named = |mark: &&Mark| match mark {
             Mark::Line { name, .. }
@@ -586,31 +579,27 @@ impl Chart {
         if lies {
             // The first name is at the top.
             let last = self.y.names_of().map_or(0, <[String]>::len) as f64 - 0.5;
-            vertical = vertical.range(plotly::layout::AxisRange::new(last, -0.5));
+            vertical.range = Some((last, -0.5));
         }
-        let legend = Legend::new()
-            .orientation(Orientation::Horizontal)
-            .x(0.0)
-            .y(1.02)
-            .y_anchor(Anchor::Bottom)
-            .trace_order(TraceOrder::Normal);
-        Layout::new()
-            .x_axis(self.horizontal(x))
-            .y_axis(vertical)
-            .legend(legend)
-            .show_legend(self.marks.iter().filter(named).count() + self.shades.len() > 1)
-            .margin(Margin::new().left(56).right(16).top(24).bottom(48))
-            .hover_mode(if lines && self.x.is_linear() { HoverMode::XUnified } else { HoverMode::Closest })
-            .bar_mode(if self.stacked { BarMode::Stack } else { BarMode::Group })
-            .bar_gap(BAR_GAP)
-            .shapes(shapes)
-            .annotations(annotations)
+        let legend = Object::new()
+            .set("orientation", "h")
+            .set("traceorder", "normal")
+            .set("x", 0.0)
+            .set("y", 1.02)
+            .set("yanchor", "bottom");
+        let margin = Object::new().set("l", 56).set("r", 16).set("t", 24).set("b", 48);
+        Object::new()
+            .set("showlegend", self.marks.iter().filter(named).count() + self.shades.len() > 1)
+            .object("legend", legend)
+            .object("margin", margin)
+            .set("hovermode", if lines && self.x.is_linear() { "x unified" } else { "closest" })
+            .object("xaxis", self.horizontal(x).into_object())
+            .object("yaxis", vertical.into_object())
+            .objects("annotations", annotations)
+            .objects("shapes", shapes)
+            .set("barmode", if self.stacked { "stack" } else { "group" })
+            .set("bargap", BAR_GAP)
     }
-}
-
-/// Escapes the few HTML elements that Plotly interprets in texts, and keeps line breaks.
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('\n', "<br>")
 }
 
 #[cfg(test)]

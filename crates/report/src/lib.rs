@@ -6,6 +6,7 @@
 //! | `page.js` | drawing of a page's charts, on screen and in print |
 //! | `chart.rs` | charts: lines, bands, bars and heat maps |
 //! | `axis.rs` | their axes: units and ticks |
+//! | `object.rs` | the JSON that the chart library reads |
 //! | `run/` | the report of a run |
 //! | [`shell`] | shell commands in reports |
 //!
@@ -30,6 +31,7 @@
 
 mod axis;
 mod chart;
+mod object;
 mod page;
 mod run;
 pub mod shell;
