@@ -11,12 +11,12 @@ const DENIED: [(&str, &[&str]); 7] = [
     // An array knows its members by their trait, whatever connects them.
     ("byteway-array", &["byteway-link"]),
     // Traces, and scenarios, are of use without the rest: their users build no charts, no LSM tree and no flash.
-    ("byteway-trace", &["plotly", "rusty-leveldb", "byteway-wire", "byteway-flash"]),
-    ("byteway-scenario", &["plotly", "rusty-leveldb"]),
+    ("byteway-trace", &["rusty-leveldb", "byteway-wire", "byteway-flash"]),
+    ("byteway-scenario", &["rusty-leveldb"]),
     // A world has power and no driver, so that any host can be attached to it.
     ("byteway-world", &["byteway-host"]),
     // A simulation waits neither for TLS nor for charts when it is built.
-    ("byteway-run", &["plotly", "s2n-tls"]),
+    ("byteway-run", &["s2n-tls"]),
     ("byteway-papers", &["s2n-tls"]),
     // What answers watchers has a thread of its own, and no drive waits for its runtime.
     ("byteway-serve", &["tokio", "hyper"]),
