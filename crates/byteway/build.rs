@@ -1,4 +1,5 @@
-//! What `byteway --version` says besides the version: the commit, the profile and the target that this program was built from.
+//! What `byteway --version` says besides the version: the commit, the profile and the target that this program was built from, and what
+//! it leaves out.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,6 +13,12 @@ fn main() {
     for (name, from) in [("BYTEWAY_PROFILE", "PROFILE"), ("BYTEWAY_TARGET", "TARGET")] {
         println!("cargo::rustc-env={name}={}", std::env::var(from).unwrap_or_default());
     }
+    let is_absent =
+        |feature: &&str| std::env::var_os(format!("CARGO_FEATURE_{}", feature.to_uppercase())).is_none();
+    let absent: Vec<&str> = ["http", "tls"].into_iter().filter(is_absent).collect();
+    let without =
+        if absent.is_empty() { String::new() } else { format!(", without {}", absent.join(" and ")) };
+    println!("cargo::rustc-env=BYTEWAY_WITHOUT={without}");
 }
 
 /// The commit of the repository, with `+` if files differ from it.

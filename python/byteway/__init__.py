@@ -2,7 +2,7 @@
 
 `run` simulates a scenario, `compare` and `sweep` vary it, `fit` makes a profile of a drive of your own, `reproduce` measures a
 paper's claims again; `trace`, `kv` and `csd` have block traces, key-value drives and computational drives. Wrong input raises
-`InputError` with its cure.
+`InputError` with its help.
 
     >>> import byteway
     >>> result = byteway.run({

@@ -28,16 +28,16 @@ def _native_measurements(measurements: MeasurementsLike) -> _native.Measurements
         return _native.Measurements.fio("measurements", measurements)
     if isinstance(measurements, (str, os.PathLike)):
         return _native.Measurements.file(Path(measurements))
-    cure = "give a path, fio's JSON as a dictionary, or a list of rows, each a dictionary by column"
+    help = "give a path, fio's JSON as a dictionary, or a list of rows, each a dictionary by column"
     if isinstance(measurements, Mapping):
         try:
             return _native.Measurements.fio("measurements", json.dumps(measurements))
         except (TypeError, ValueError) as error:
-            raise wrong(f"the dictionary is not fio's JSON: {error}", cure) from error
+            raise wrong(f"the dictionary is not fio's JSON: {error}", help) from error
     rows = list(measurements) if isinstance(measurements, Iterable) else [measurements]
     for row in rows:
         if not isinstance(row, Mapping):
-            raise wrong(f"measurements of type {type(row).__name__}", cure)
+            raise wrong(f"measurements of type {type(row).__name__}", help)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     table = io.StringIO()
     writer = csv.DictWriter(table, columns, lineterminator="\n")

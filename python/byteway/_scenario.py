@@ -51,8 +51,8 @@ def override_list(overrides: Overrides) -> list[str]:
     items = list(overrides) if isinstance(overrides, Iterable) else [overrides]
     for item in items:
         if not isinstance(item, str):
-            cure = 'give a dictionary by dotted paths, {"job.0.iodepth": 16}, or a list of texts, ["job.0.iodepth=16"]'
-            raise wrong(f"an override of type {type(item).__name__}", cure)
+            help = 'give a dictionary by dotted paths, {"job.0.iodepth": 16}, or a list of texts, ["job.0.iodepth=16"]'
+            raise wrong(f"an override of type {type(item).__name__}", help)
     return items
 
 
@@ -76,9 +76,9 @@ def native(
             text = json.dumps(encode(scenario), allow_nan=True)
         except (TypeError, ValueError, RecursionError) as error:
             what = f"the dictionary is no scenario: {error}"
-            cure = "use only what TOML has: strings, integers, floats, booleans, lists and dictionaries"
-            raise wrong(what, cure) from error
+            help = "use only what TOML has: strings, integers, floats, booleans, lists and dictionaries"
+            raise wrong(what, help) from error
         name = str(encode(scenario).get("name", "scenario"))
         return _native.Scenario.json(name, text, sets, names, skip_bad_lines)
-    cure = "give a path, a text of TOML, a dictionary, or a byteway.Scenario"
-    raise wrong(f"a scenario of type {type(scenario).__name__}", cure)
+    help = "give a path, a text of TOML, a dictionary, or a byteway.Scenario"
+    raise wrong(f"a scenario of type {type(scenario).__name__}", help)

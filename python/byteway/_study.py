@@ -45,8 +45,8 @@ def _vary_list(vary: Vary) -> list[str]:
     items = list(vary) if isinstance(vary, Iterable) else [vary]
     for item in items:
         if not isinstance(item, str):
-            cure = 'give a dictionary of keys and their values: {"iodepth": [1, 4, 16]}'
-            raise wrong(f"values to vary of type {type(item).__name__}", cure)
+            help = 'give a dictionary of keys and their values: {"iodepth": [1, 4, 16]}'
+            raise wrong(f"values to vary of type {type(item).__name__}", help)
     return items
 
 

@@ -221,8 +221,8 @@ def _on_processes(batches: _Batches, jobs: int | None, cache: str | None) -> Non
             losses += 1
             if losses > 3 or cache is None:
                 what = f"a worker process ended {losses} times: {error}"
-                cure = "call it under `if __name__ == \"__main__\":`, since workers import the script; or free some memory"
-                raise Error(f"{what}\n  cure: {cure}") from error
+                help = "call it under `if __name__ == \"__main__\":`, since workers import the script; or free some memory"
+                raise Error(f"{what}\n  help: {help}") from error
             batches.waiting.clear()
             batches.in_flight = 0
             batches.waiting.extend(batches.sweep.missing())
@@ -285,7 +285,7 @@ def _with_executor(
             return _on_futures(batches, executor, jobs or os.cpu_count() or 1, cache)
         except concurrent.futures.BrokenExecutor as error:
             what = f"the executor is broken: {error}"
-            raise Error(f"{what}\n  cure: {_AGAIN}, with a new executor") from error
+            raise Error(f"{what}\n  help: {_AGAIN}, with a new executor") from error
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
@@ -306,10 +306,10 @@ def _with_executor(
     except Exception as error:
         # Of many types: the scheduler has gone, was never there, its workers do not start, ...
         what = f"the Dask cluster failed: {error or type(error).__name__}"
-        cure = f"{_AGAIN}; see that the scheduler is there, and call it under `if __name__ == \"__main__\":`"
-        raise Error(f"{what}\n  cure: {cure}") from error
-    cure = 'use "threads", "processes", "dask", the address of a Dask scheduler, a Dask client, or an executor of concurrent.futures'
-    raise wrong(f"no such executor: {executor!r}", cure)
+        help = f"{_AGAIN}; see that the scheduler is there, and call it under `if __name__ == \"__main__\":`"
+        raise Error(f"{what}\n  help: {help}") from error
+    help = 'use "threads", "processes", "dask", the address of a Dask scheduler, a Dask client, or an executor of concurrent.futures'
+    raise wrong(f"no such executor: {executor!r}", help)
 
 
 def sweep(
@@ -359,8 +359,8 @@ def sweep(
     made = native(scenario, overrides, defines, skip_bad_lines)
     jobs = worker_count(jobs)
     if not isinstance(vary, Mapping):
-        cure = 'give a dictionary of keys and their values: {"iodepth": [1, 4, 16]}'
-        raise wrong(f"the space is of type {type(vary).__name__}", cure)
+        help = 'give a dictionary of keys and their values: {"iodepth": [1, 4, 16]}'
+        raise wrong(f"the space is of type {type(vary).__name__}", help)
     sections = json.dumps([_dimension(key, values) for key, values in vary.items()])
     search = json.dumps(
         {

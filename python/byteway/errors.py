@@ -1,4 +1,4 @@
-"""Exceptions of this package. Each message ends with its cure."""
+"""Exceptions of this package. Each message ends with its help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class InputError(Error, ValueError):
 
     what: str
     """What is wrong, with the key and the value."""
-    cure: str
+    help: str
     """How to fix it."""
     file: str | None
     """The file or argument with the mistake, if it has a place."""
@@ -29,27 +29,27 @@ class InputError(Error, ValueError):
         text: str,
         *,
         what: str | None = None,
-        cure: str = "",
+        help: str = "",
         file: str | None = None,
         line: int | None = None,
         column: int | None = None,
     ) -> None:
         super().__init__(text)
         self.what = text if what is None else what
-        self.cure = cure
+        self.help = help
         self.file = file
         self.line = line
         self.column = column
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions of worker processes are pickled; the default forgets keyword arguments.
-        about = {name: getattr(self, name) for name in ("what", "cure", "file", "line", "column")}
+        about = {name: getattr(self, name) for name in ("what", "help", "file", "line", "column")}
         return (_input_error, (str(self), about))
 
 
-def wrong(what: str, cure: str) -> InputError:
+def wrong(what: str, help: str) -> InputError:
     """The error for invalid arguments."""
-    return InputError(f"{what}\n  cure: {cure}", what=what, cure=cure)
+    return InputError(f"{what}\n  help: {help}", what=what, help=help)
 
 
 def whole(name: str, number: Any) -> int:
@@ -96,5 +96,5 @@ class Interrupted(KeyboardInterrupt):
 
 def missing(package: str, purpose: str, extra: str) -> Error:
     """The error for a package that is not installed."""
-    cure = f"pip install '{package}', or 'byteway[{extra}]'"
-    return Error(f"{purpose} needs the package `{package}`, which is not installed\n  cure: {cure}")
+    help = f"pip install '{package}', or 'byteway[{extra}]'"
+    return Error(f"{purpose} needs the package `{package}`, which is not installed\n  help: {help}")

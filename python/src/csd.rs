@@ -88,8 +88,8 @@ fn form(py: Python<'_>, name: &str) -> PyResult<Form> {
         "segment" => Ok(Form::Segment),
         "compact" => Ok(Form::Compact),
         _ => {
-            let cure = suggest(name, &["sql", "segment", "compact"]);
-            Err(invalid(py, &InputError::new(format!("no such form of a query: `{name}`"), cure)))
+            let help = suggest(name, &["sql", "segment", "compact"]);
+            Err(invalid(py, &InputError::new(format!("no such form of a query: `{name}`"), help)))
         }
     }
 }
@@ -100,8 +100,8 @@ fn executor(py: Python<'_>, name: &str) -> PyResult<Option<Executor>> {
         "drive" => Ok(Some(Executor::Drive)),
         "host" => Ok(Some(Executor::Host)),
         _ => {
-            let cure = suggest(name, &["adaptive", "drive", "host"]);
-            Err(invalid(py, &InputError::new(format!("no such executor: `{name}`"), cure)))
+            let help = suggest(name, &["adaptive", "drive", "host"]);
+            Err(invalid(py, &InputError::new(format!("no such executor: `{name}`"), help)))
         }
     }
 }

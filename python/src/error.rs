@@ -1,4 +1,4 @@
-//! Errors of all crates as exceptions of `byteway.errors`, which have file, line and cure as attributes.
+//! Errors of all crates as exceptions of `byteway.errors`, which have file, line and help as attributes.
 
 use byteway::cli::{is_interrupted, wrong_input};
 use byteway_serving::error::AttachedError;
@@ -23,7 +23,7 @@ pub(crate) fn invalid(py: Python<'_>, error: &InputError) -> PyErr {
     let position = place.and_then(|place| place.position);
     let filled = about
         .set_item("what", &error.what)
-        .and_then(|()| about.set_item("cure", &error.cure))
+        .and_then(|()| about.set_item("help", &error.help))
         .and_then(|()| about.set_item("file", place.map(|place| place.source.as_str())))
         .and_then(|()| about.set_item("line", position.map(|(line, _)| line)))
         .and_then(|()| about.set_item("column", position.map(|(_, column)| column)));

@@ -121,8 +121,8 @@ impl Fit {
 
 /// A value with its unit.
 fn parsed<T: FromStr<Err = UnitError>>(what: &str, text: &str) -> Result<T, InputError> {
-    let cure = "write a number with its unit, such as \"5 s\" or \"32 GiB\"";
-    text.parse().map_err(|error: UnitError| InputError::new(format!("{what}: {error}"), cure))
+    let help = "write a number with its unit, such as \"5 s\" or \"32 GiB\"";
+    text.parse().map_err(|error: UnitError| InputError::new(format!("{what}: {error}"), help))
 }
 
 /// The fio job file whose results identify the constants.

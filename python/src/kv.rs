@@ -37,14 +37,14 @@ impl Location {
             (None, None, None) => {
                 let capacity: Bytes =
                     self.capacity.parse().map_err(|error: byteway_text::units::UnitError| {
-                        InputError::new(format!("`capacity`: {}", error.what), error.cure)
+                        InputError::new(format!("`capacity`: {}", error.what), error.help)
                     })?;
                 DriveSource::Simulated { profile: self.profile.clone(), capacity, programs }
             }
             _ => {
                 let what = "the drive's location is ambiguous";
-                let cure = "give `vfio_user`, or `device` and `data`, or none of them for a simulated drive";
-                return Err(InputError::new(what, cure));
+                let help = "give `vfio_user`, or `device` and `data`, or none of them for a simulated drive";
+                return Err(InputError::new(what, help));
             }
         })
     }

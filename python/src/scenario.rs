@@ -25,8 +25,8 @@ impl Scenario {
 
 /// TOML of a dictionary, which came as JSON.
 fn toml_of(json: &str) -> Result<String, InputError> {
-    let cure = "use only what TOML has: strings, integers, floats, booleans, lists and dictionaries";
-    let wrong = |error: String| InputError::new(format!("the dictionary is no scenario: {error}"), cure);
+    let help = "use only what TOML has: strings, integers, floats, booleans, lists and dictionaries";
+    let wrong = |error: String| InputError::new(format!("the dictionary is no scenario: {error}"), help);
     let value: toml::Table = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
     toml::to_string(&value).map_err(|error| wrong(error.to_string()))
 }

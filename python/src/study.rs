@@ -47,8 +47,8 @@ pub(crate) fn compare(
 ) -> PyResult<(Comparison, Option<PyErr>)> {
     let metric = match metric {
         Some(key) => Some(Metric::named(&key).ok_or_else(|| {
-            let cure = suggest(&key, &Metric::ALL.map(Metric::key));
-            invalid(py, &InputError::new(format!("no such figure: `{key}`"), cure))
+            let help = suggest(&key, &Metric::ALL.map(Metric::key));
+            invalid(py, &InputError::new(format!("no such figure: `{key}`"), help))
         })?),
         None => None,
     };

@@ -162,7 +162,7 @@ def test_tables_are_loaded_and_queried(tmp_path: Path) -> None:
         for wrong in ("SELEC id FROM items", "SELECT id FROM item", "SELECT nix FROM items"):
             with pytest.raises(byteway.InputError) as caught:
                 drive.query(wrong)
-            assert caught.value.cure
+            assert caught.value.help
         with pytest.raises(byteway.InputError):
             drive.load("items", polars.DataFrame({"other": [1]}))
         with pytest.raises(TypeError):

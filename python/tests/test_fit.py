@@ -66,7 +66,7 @@ def test_the_jobs_are_fio_jobs(tmp_path: Path) -> None:
     for wrong in ({"runtime": "5"}, {"runtime": "1 ns"}, {"size": "1 KiB"}, {"size": "all"}):
         with pytest.raises(byteway.InputError) as caught:
             byteway.fit_jobs(**wrong)  # type: ignore[arg-type]
-        assert caught.value.cure
+        assert caught.value.help
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_jobs_are_fio_jobs(tmp_path: Path) -> None:
 def test_wrong_measurements_are_refused(measurements: Any) -> None:
     with pytest.raises(byteway.InputError) as caught:
         fitted(measurements)
-    assert caught.value.cure
+    assert caught.value.help
 
 
 def test_wrong_arguments_are_refused() -> None:

@@ -65,7 +65,7 @@ def test_results_are_saved_and_shown(reads: dict[str, Any], tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("change", "place", "what", "cure"),
+    ("change", "place", "what", "help"),
     [
         ({"job": [{"rw": "randread", "iodeph": 4}]}, "scenario", "`iodeph`", "iodepth"),
         ({"job": [{"rw": "randread", "bs": "4 KB", "count": 1}]}, "scenario", "4000 B", "4 KiB"),
@@ -77,15 +77,15 @@ def test_results_are_saved_and_shown(reads: dict[str, Any], tmp_path: Path) -> N
     ],
 )
 def test_wrong_input_says_where_and_how_to_fix_it(
-    reads: dict[str, Any], change: dict[str, Any], place: str, what: str, cure: str
+    reads: dict[str, Any], change: dict[str, Any], place: str, what: str, help: str
 ) -> None:
     with pytest.raises(byteway.InputError) as caught:
         byteway.run({**reads, **change})
     error = caught.value
     assert error.file is not None and place in error.file and error.line is not None
-    assert what in error.what and cure in error.cure and error.cure in str(error)
+    assert what in error.what and help in error.help and error.help in str(error)
     copied = pickle.loads(pickle.dumps(error))
-    assert (str(copied), copied.cure, copied.line) == (str(error), error.cure, error.line)
+    assert (str(copied), copied.help, copied.line) == (str(error), error.help, error.line)
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_wrong_input_says_where_and_how_to_fix_it(
 def test_what_is_no_scenario_is_refused(scenario: Any) -> None:
     with pytest.raises(byteway.InputError) as caught:
         byteway.run(scenario)
-    assert caught.value.cure
+    assert caught.value.help
 
 
 def test_wrong_overrides_name_themselves(reads: dict[str, Any]) -> None:
     for overrides in ({"job.0.iodeph": 4}, ["job.0.iodepth"], {"job.0.iodepth": "deep"}, {"job.0.bs": object()}):
         with pytest.raises(byteway.InputError) as caught:
             byteway.run(reads, overrides)
-        assert caught.value.cure
+        assert caught.value.help
 
 
 # Without the check of signals a run of an hour could not be stopped in a notebook, and its figures would be lost.

@@ -36,7 +36,7 @@ def test_wrong_values_are_named(reads: dict[str, Any]) -> None:
     for vary in ({}, {"iodeph": [1]}, {"iodepth": ["deep"]}, ["iodepth"], {"iodepth": "1..0"}):
         with pytest.raises(byteway.InputError) as caught:
             byteway.compare(reads, vary)
-        assert caught.value.cure
+        assert caught.value.help
     with pytest.raises(byteway.InputError, match="p99_ns"):
         byteway.compare(reads, {"iodepth": [1]}, metric="p99")
 

@@ -145,7 +145,7 @@ def test_wrong_spaces_are_refused(reads: dict[str, Any]) -> None:
     ):
         with pytest.raises(byteway.InputError) as caught:
             byteway.sweep(reads, vary, **{"cache": False, **more})  # type: ignore[arg-type]
-        assert caught.value.cure
+        assert caught.value.help
 
 
 def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(
@@ -348,7 +348,7 @@ def test_wrong_arguments_have_a_cure(reads: dict[str, Any]) -> None:
     ):
         with pytest.raises(byteway.InputError) as caught:
             byteway.sweep(reads, VARY, SHORT, **{"cache": False, **others})  # type: ignore[arg-type]
-        assert caught.value.cure
+        assert caught.value.help
     for vary in ([("iodepth", 1)], 5, None):
         with pytest.raises(byteway.InputError):
             byteway.sweep(reads, vary, SHORT, cache=False)  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ def test_wrong_traces_and_formats(tmp_path: Path, trace: Path) -> None:
     ):
         with pytest.raises(byteway.InputError) as caught:
             call()
-        assert caught.value.cure
+        assert caught.value.help
     assert not (tmp_path / "x.msr.csv").exists()
 
 

@@ -74,16 +74,16 @@ pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> Result<Thresholds,
         several => {
             let what =
                 format!("a threshold is measured on a single drive, but the scenario has {}", several.len());
-            let cure = "keep only the drive to measure, as `[drive]`";
-            return Err(InputError::new(what, cure).into());
+            let help = "keep only the drive to measure, as `[drive]`";
+            return Err(InputError::new(what, help).into());
         }
     };
     let profile = &drive.profile;
     let fits = drive.personality.has_sink() && with_payload(scenario, 1).is_some();
     if !fits {
         let what = "a threshold is measured with payloads of one size to a payload sink";
-        let cure = "set `drive.personality = \"sink\"` and one `bs`, as scenarios/small-payloads.toml has it";
-        return Err(InputError::new(what, cure).into());
+        let help = "set `drive.personality = \"sink\"` and one `bs`, as scenarios/small-payloads.toml has it";
+        return Err(InputError::new(what, help).into());
     }
     let mut thresholds = Thresholds { found: Vec::new(), missing: Vec::new() };
     for fine in Method::ALL {

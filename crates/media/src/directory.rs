@@ -8,7 +8,7 @@ use std::path::Path;
 /// Opens the directory, with a lock against its use by a server.
 pub(crate) fn directory(path: &Path) -> Result<Directory, InputError> {
     Directory::look(path).map_err(|error| {
-        let cure = match &error {
+        let help = match &error {
             DirectoryError::InUse { .. } => "end `byteway serve` first (Ctrl-C or SIGTERM)",
             DirectoryError::Missing { .. } => {
                 "name the directory passed to `byteway serve --data`, or the subdirectory of one of several drives"
@@ -19,7 +19,7 @@ pub(crate) fn directory(path: &Path) -> Result<Directory, InputError> {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
         };
-        InputError::new(what, cure)
+        InputError::new(what, help)
     })
 }
 

@@ -242,8 +242,8 @@ impl FromStr for Value {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Value, String> {
-        let cure = "write a figure with its unit (%, x, ns, B, GB or op/s), such as \"-96.3 %\", \"> 130 x\" or \"60 / 100 ns\"";
-        let refuse = || format!("`{}` is not a figure\n{cure}", excerpt(text));
+        let help = "write a figure with its unit (%, x, ns, B, GB or op/s), such as \"-96.3 %\", \"> 130 x\" or \"60 / 100 ns\"";
+        let refuse = || format!("`{}` is not a figure\n{help}", excerpt(text));
         let rest = text.trim();
         let (is_lower_bound, rest) = match rest.strip_prefix('>') {
             Some(rest) => (true, rest),
@@ -260,7 +260,7 @@ impl FromStr for Tolerance {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Tolerance, String> {
-        let cure = "write \"1 %\", \"0.3 pt\", \"one step\", \"order\" or \"report\"";
+        let help = "write \"1 %\", \"0.3 pt\", \"one step\", \"order\" or \"report\"";
         let trimmed = text.trim();
         let of = |unit: &str| trimmed.strip_suffix(unit).and_then(number).filter(|number| *number >= 0.0);
         match trimmed {
@@ -270,7 +270,7 @@ impl FromStr for Tolerance {
             _ => (of("%").map(Tolerance::Percent))
                 .or_else(|| of("pt").map(Tolerance::Points))
                 .or_else(|| of("steps").map(Tolerance::Steps))
-                .ok_or_else(|| format!("`{}` is not a tolerance\n{cure}", excerpt(text))),
+                .ok_or_else(|| format!("`{}` is not a tolerance\n{help}", excerpt(text))),
         }
     }
 }
@@ -322,9 +322,9 @@ fn checked(
 ) -> Result<ClaimsFile, InputError> {
     let mut ids = BTreeSet::new();
     for (number, claim) in file.claims.iter().enumerate() {
-        let refuse = |key: &str, what: String, cure: &str| {
+        let refuse = |key: &str, what: String, help: &str| {
             let span = index.span(&format!("claim.{number}.{key}"));
-            Err(InputError::new(what, cure).at(sources.place(&span)))
+            Err(InputError::new(what, help).at(sources.place(&span)))
         };
         let id = excerpt(&claim.id);
         if !ids.insert(&claim.id) {
@@ -452,7 +452,7 @@ recorded = "reproduced"
             let place = error.place.clone().unwrap();
             assert!(error.what.contains(what), "{error}");
             assert_eq!(place.position.unwrap().0, line, "{error}");
-            assert!(!error.cure.is_empty());
+            assert!(!error.help.is_empty());
         }
         let twice = format!("{GOOD}{}", GOOD.replace("paper = \"P\"", ""));
         assert!(read(&twice).unwrap_err().what.contains("two claims"), "{twice}");

@@ -34,6 +34,6 @@ mod tests {
             let unused = paper.all_recipes().find(|r| file.claims.iter().all(|claim| claim.id != r.id));
             assert!(unused.is_none(), "a recipe for no claim: {unused:?}");
         }
-        assert!(crate::paper("byteexpres").unwrap_err().cure.contains("did you mean `byteexpress`"));
+        assert!(crate::paper("byteexpres").unwrap_err().help.contains("did you mean `byteexpress`"));
     }
 }

@@ -53,9 +53,9 @@ impl RowProgram {
             InputError::new(error.to_string(), "or name a file of raw instructions, 8 bytes each")
         })?;
         let program = Program::verify(code).map_err(|error| {
-            let cure =
+            let help =
                 "write eBPF according to RFC 9669, without atomics and maps, and call only helpers 1 and 2";
-            InputError::new(error.to_string(), cure)
+            InputError::new(error.to_string(), help)
         })?;
         Ok(RowProgram { code: code.to_vec(), program, columns, parameters })
     }
@@ -123,8 +123,8 @@ impl Session {
     ) -> Result<Answer, SessionError> {
         let Some((nsid, client)) = &self.programs else {
             let what = "the drive has no programs namespace";
-            let cure = "add [drive.override.programs] to its device file, and create the drive again";
-            return Err(InputError::new(what, cure).into());
+            let help = "add [drive.override.programs] to its device file, and create the drive again";
+            return Err(InputError::new(what, help).into());
         };
         let index = install(client, &program.code).await.map_err(refused)?;
         let filtered = Filtered {

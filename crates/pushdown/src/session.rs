@@ -69,11 +69,11 @@ fn namespace(there: &[u32], nsid: Option<u32>) -> Result<u32, InputError> {
         None => "the drive has no tables namespace".to_owned(),
     };
     let list: Vec<String> = there.iter().map(u32::to_string).collect();
-    let cure = match list.is_empty() {
+    let help = match list.is_empty() {
         true => "serve one with `personality = \"tables\"`".to_owned(),
         false => format!("choose one of {}", list.join(", ")),
     };
-    Err(InputError::new(what, cure))
+    Err(InputError::new(what, help))
 }
 
 impl Session {
@@ -167,12 +167,12 @@ impl Session {
     pub async fn table(&self, name: &str) -> Result<TableInfo, SessionError> {
         let all = self.tables().await?;
         let names: Vec<&str> = all.iter().map(|table| table.record.name.as_str()).collect();
-        let cure = match names.is_empty() {
+        let help = match names.is_empty() {
             true => "load one first: `byteway csd load NAME FILE.parquet`".to_owned(),
             false => format!("the drive has {}", names.join(", ")),
         };
         let found = all.iter().find(|table| table.record.name == name).cloned();
-        Ok(found.ok_or_else(|| InputError::new(format!("the drive has no table {name:?}"), cure))?)
+        Ok(found.ok_or_else(|| InputError::new(format!("the drive has no table {name:?}"), help))?)
     }
 
     /// Drops a table.

@@ -41,13 +41,13 @@ pub enum QueryShape {
 }
 
 fn wrong(error: &QueryError) -> SessionError {
-    let cure = match error {
+    let help = match error {
         QueryError::Unsupported { .. } => {
             "rewrite the query: docs/tasks/queries.md lists what drive and host support"
         }
         _ => "rewrite the query: `byteway csd --help` lists what a drive supports",
     };
-    InputError::new(error.to_string(), cure).into()
+    InputError::new(error.to_string(), help).into()
 }
 
 impl Session {

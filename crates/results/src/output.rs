@@ -127,9 +127,9 @@ impl Output {
     /// existing result in it is a device, a FIFO or a symbolic link. Leaves nothing behind.
     pub fn check(folder: &Path) -> Result<Output, InputError> {
         let shown = folder.display();
-        let cure = "choose another folder with --out, or change its permissions";
+        let help = "choose another folder with --out, or change its permissions";
         let refuse = |why: String| {
-            InputError::new(format!("cannot write to the output folder `{shown}`: {why}"), cure)
+            InputError::new(format!("cannot write to the output folder `{shown}`: {why}"), help)
         };
         // Start at the nearest existing part of the path; a relative path starts at the current directory.
         let mut at = folder;
@@ -159,18 +159,18 @@ impl Output {
     /// Another process holds the lock, or the directory cannot be created.
     pub fn claim(mut self) -> Result<Output, InputError> {
         let shown = self.folder.display();
-        let refuse = |why: &str, cure| {
-            InputError::new(format!("cannot write to the output folder `{shown}`: {why}"), cure)
+        let refuse = |why: &str, help| {
+            InputError::new(format!("cannot write to the output folder `{shown}`: {why}"), help)
         };
-        let cure = "choose another folder with --out, or change its permissions";
+        let help = "choose another folder with --out, or change its permissions";
         let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
         let made = self.folder.ancestors().take_while(is_missing).map(Path::to_owned).collect();
-        std::fs::create_dir_all(&self.folder).map_err(|error| refuse(&error.to_string(), cure))?;
+        std::fs::create_dir_all(&self.folder).map_err(|error| refuse(&error.to_string(), help))?;
         let lock = match File::open(&self.folder).map(|folder| (folder.try_lock(), folder)) {
             Ok((Ok(()), folder)) => Some(folder),
             Ok((Err(TryLockError::WouldBlock), _)) => {
-                let cure = "wait until it has ended, or choose another folder with --out";
-                return Err(refuse("another run is writing to it", cure));
+                let help = "wait until it has ended, or choose another folder with --out";
+                return Err(refuse("another run is writing to it", help));
             }
             Ok((Err(TryLockError::Error(_)), _)) | Err(_) => None,
         };
@@ -373,11 +373,11 @@ impl Unfinished {
     pub fn at(path: &Path) -> Result<Unfinished, InputError> {
         let shown = path.display();
         let refuse =
-            |why: String, cure: &str| InputError::new(format!("cannot write to `{shown}`: {why}"), cure);
-        let cure = "choose another file, or change the permissions of its folder";
+            |why: String, help: &str| InputError::new(format!("cannot write to `{shown}`: {why}"), help);
+        let help = "choose another file, or change the permissions of its folder";
         let is_link = path.is_symlink();
         let opened = match std::fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => return Err(refuse("it is a folder".to_owned(), cure)),
+            Ok(metadata) if metadata.is_dir() => return Err(refuse("it is a folder".to_owned(), help)),
             Ok(metadata) if metadata.is_file() && is_link => path.canonicalize().and_then(Self::aside),
             Err(error) if is_link => {
                 let why = format!("it is a dangling symbolic link: {error}");
@@ -390,7 +390,7 @@ impl Unfinished {
                 .map(|file| Unfinished { file, path: path.to_owned(), aside: None }),
             _ => Self::aside(path.to_owned()),
         };
-        opened.map_err(|error| refuse(error.to_string(), cure))
+        opened.map_err(|error| refuse(error.to_string(), help))
     }
 
     /// A temporary file next to `path`.
@@ -556,7 +556,7 @@ mod tests {
             [file.clone(), file.join("below"), PathBuf::from("/proc/byteway/out"), PathBuf::from("/dev/null")]
         {
             let error = Output::check(&bad).unwrap_err();
-            assert!(error.what.contains("cannot write") && error.cure.contains("--out"), "{error}");
+            assert!(error.what.contains("cannot write") && error.help.contains("--out"), "{error}");
         }
         let new = folder.path().join("a/b");
         let output = Output::check(&new).unwrap();

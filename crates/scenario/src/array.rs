@@ -17,7 +17,7 @@ pub(super) fn plan(
     drives: &[(String, DrivePlan)],
     index: &Index,
 ) -> Result<DrivePlan, KeyError> {
-    let wrong = |key: &str, what: String, cure: &str| Err(fault(format!("array.{key}"), what, cure));
+    let wrong = |key: &str, what: String, help: &str| Err(fault(format!("array.{key}"), what, help));
     if !section.chunk.0.is_power_of_two() || !(4096..=4 << 20).contains(&section.chunk.0) {
         let what = format!("`array.chunk` = {} is not possible", section.chunk);
         return wrong("chunk", what, "choose a power of two from 4 KiB to 4 MiB");
@@ -97,8 +97,8 @@ pub(super) fn plan(
         ];
         if let Some((what, _)) = differs.iter().find(|(_, differs)| *differs) {
             let text = format!("`{path}` has another {what} than the first drive of the array");
-            let cure = format!("give all drives of the array the same `{what}`");
-            return Err(fault(path.clone(), text, cure));
+            let help = format!("give all drives of the array the same `{what}`");
+            return Err(fault(path.clone(), text, help));
         }
     }
     let members: Vec<DrivePlan> = drives

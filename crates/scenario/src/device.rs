@@ -162,9 +162,9 @@ fn check_one<'t>(sources: &Sources<'t>, tree: &Spanned<Tree<'t>>) -> Result<(), 
         Some(drives) if matches!(drives.get_ref(), DeValue::Array(_)) => {
             let what =
                 "`[[drive]]`: a device file has one drive; several are of scenarios, for `byteway run`";
-            let cure =
+            let help =
                 "write `[drive]`, and a file for each drive: `byteway serve a.toml b.toml --vfio-user DIR`";
-            Err(InputError::new(what, cure).at(sources.place(&drives.span())))
+            Err(InputError::new(what, help).at(sources.place(&drives.span())))
         }
         _ => Ok(()),
     }
@@ -179,8 +179,8 @@ fn check_not_named(section: &DriveSection) -> Result<(), KeyError> {
     let keys = [("name", section.name.is_some()), ("copies", section.copies.is_some())];
     let Some((key, _)) = keys.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
     let what = format!("`drive.{key}`: a device file has one drive, which has the file's name");
-    let cure = "leave it out; `name = \"...\"` above [drive] is what a served drive is called";
-    Err(fault(format!("drive.{key}"), what, cure))
+    let help = "leave it out; `name = \"...\"` above [drive] is what a served drive is called";
+    Err(fault(format!("drive.{key}"), what, help))
 }
 
 /// A drive in files requires a directory.
@@ -202,11 +202,11 @@ fn check_shadow(serve: &ServeSection, drive: &DrivePlan) -> Result<(), KeyError>
     let queues = controller.max_io_queues;
     let what =
         format!("`serve.shadow_doorbells`: the shadow doorbells of {queues} queues do not fit in a page");
-    let cure = format!(
+    let help = format!(
         "set it to false, or `controller.max_io_queues` in [drive.override] to at most {}",
         queues_max.max(1)
     );
-    Err(fault("serve.shadow_doorbells", what, cure))
+    Err(fault("serve.shadow_doorbells", what, help))
 }
 
 /// The bounds: a shorter interval is no rest, and with a longer one hosts would time out.
@@ -225,8 +225,8 @@ fn check_name(name: &str) -> Result<(), KeyError> {
         return Ok(());
     }
     let what = format!("`{}` cannot be the name of a served drive", excerpt(name));
-    let cure = format!(
+    let help = format!(
         "write `name = \"...\"` with 1 to {NAME_CHARS_MAX} letters, digits, `-`, `_` or `.`, not beginning with `.`"
     );
-    Err(fault("name", what, cure))
+    Err(fault("name", what, help))
 }

@@ -174,8 +174,8 @@ impl DriveDraft<'_> {
         format!("{}.{key}", self.path)
     }
 
-    fn fault(&self, key: &str, what: &str, cure: &str) -> KeyError {
-        fault(self.key(key), format!("`{}`{what}", self.key(key)), cure)
+    fn fault(&self, key: &str, what: &str, help: &str) -> KeyError {
+        fault(self.key(key), format!("`{}`{what}", self.key(key)), help)
     }
 
     /// Moves a fault to the section: the profile also has a capacity, at the same path as a lone section's.
@@ -184,7 +184,7 @@ impl DriveDraft<'_> {
         if wrong.path != of_profile || !(self.said)("capacity") {
             return wrong;
         }
-        fault(key.clone(), wrong.what.replace(&format!("`{of_profile}`"), &format!("`{key}`")), wrong.cure)
+        fault(key.clone(), wrong.what.replace(&format!("`{of_profile}`"), &format!("`{key}`")), wrong.help)
     }
 
     fn plan(&self, profile: Profile) -> Result<DrivePlan, KeyError> {
@@ -296,8 +296,8 @@ impl DriveDraft<'_> {
         if bytes > capacity.saturating_sub(others) {
             let what =
                 format!("`programs.memory` takes {} of a capacity of {}", Bytes(bytes), Bytes(capacity));
-            let cure = "choose less, or a larger `capacity`: each other namespace has a MiB at least";
-            return Err(fault("programs.memory", what, cure));
+            let help = "choose less, or a larger `capacity`: each other namespace has a MiB at least";
+            return Err(fault("programs.memory", what, help));
         }
         Ok(bytes)
     }
@@ -391,8 +391,8 @@ fn check_drive_name(key: &str, name: &str) -> Result<(), KeyError> {
         return Ok(());
     }
     let what = format!("`{}` cannot be the name of a drive", excerpt(name));
-    let cure = "write 1 to 32 letters, digits, `-` or `_`, not only digits; `all` is reserved for all drives";
-    Err(fault(key, what, cure))
+    let help = "write 1 to 32 letters, digits, `-` or `_`, not only digits; `all` is reserved for all drives";
+    Err(fault(key, what, help))
 }
 
 /// Checks that sections have distinct names: `drive.NAME.KEY` selects one section, even if copies have their
@@ -415,8 +415,8 @@ fn named_twice(path: &str, name: &str) -> KeyError {
 /// Checks that several drives have distinct names.
 fn check_names(drives: &[(String, DrivePlan)]) -> Result<(), KeyError> {
     if drives.is_empty() {
-        let cure = "add `[drive]` with at least `profile = \"samsung-970-pro\"`";
-        return Err(fault("drive", "the scenario has no drive", cure));
+        let help = "add `[drive]` with at least `profile = \"samsung-970-pro\"`";
+        return Err(fault("drive", "the scenario has no drive", help));
     }
     if drives.len() > DRIVES_MAX {
         let what = format!("the scenario has {} drives", drives.len());
@@ -471,19 +471,19 @@ pub(super) fn drives_of(
             return Ok(number);
         }
         let what = format!("`{key}`: there is no drive `{}`", excerpt(name));
-        let cure = match (nearest(name, known()), known().next()) {
+        let help = match (nearest(name, known()), known().next()) {
             (Some(near), _) => format!("did you mean `{near}`? the drives are {}", list()),
             (None, Some(_)) => format!("the drives are {}", list()),
             (None, None) => "leave it out: the scenario's only drive has no name".to_owned(),
         };
-        Err(fault(&key, what, cure))
+        Err(fault(&key, what, help))
     };
     match names {
         None if drives.len() == 1 => Ok(vec![0]),
         None => {
             let what = format!("`{path}` names no drive, and the scenario has {}", drives.len());
-            let cure = format!("add `drive = \"...\"` with one of {}; or a list of them, or \"all\"", list());
-            Err(fault(path, what, cure))
+            let help = format!("add `drive = \"...\"` with one of {}; or a list of them, or \"all\"", list());
+            Err(fault(path, what, help))
         }
         Some(DriveNames::All) => Ok((0..drives.len()).collect()),
         Some(DriveNames::One(name)) => Ok(vec![number(name)?]),
@@ -511,7 +511,7 @@ pub(super) fn drives_of(
 /// An error with the location of the value.
 pub(super) fn placed(sources: &Sources<'_>, index: &Index, fault: KeyError) -> InputError {
     let place: Range<usize> = index.span(&fault.path);
-    InputError::new(fault.what, fault.cure).at(sources.place(&place))
+    InputError::new(fault.what, fault.help).at(sources.place(&place))
 }
 
 /// The table `[section.override]`, with locations.

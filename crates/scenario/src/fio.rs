@@ -212,10 +212,10 @@ fn quoted(text: &str) -> String {
 }
 
 impl Reader<'_> {
-    fn error(&self, origin: Origin, what: impl Into<String>, cure: impl Into<String>) -> InputError {
+    fn error(&self, origin: Origin, what: impl Into<String>, help: impl Into<String>) -> InputError {
         let (name, text) = &self.files[origin.file];
         let line = text.lines().nth(origin.line - 1).unwrap_or_default();
-        InputError::new(what, cure).at(origin.place(name, line))
+        InputError::new(what, help).at(origin.place(name, line))
     }
 
     /// The job sections, each including the global settings before it.
@@ -240,13 +240,13 @@ impl Reader<'_> {
             let column = line.chars().take_while(|c| c.is_whitespace()).count() + 1;
             let origin = Origin { file, line: number + 1, column, width: text.chars().count() };
             if text.chars().any(|c| c.is_control() && c != '\t') {
-                let cure = "name a fio job file, or a scenario in TOML";
-                return Err(self.error(origin, "the line has control characters", cure));
+                let help = "name a fio job file, or a scenario in TOML";
+                return Err(self.error(origin, "the line has control characters", help));
             }
             if let Some(rest) = text.strip_prefix('[') {
                 let Some(name) = rest.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty()) else {
-                    let cure = "write `[name]`, or `[global]`";
-                    return Err(self.error(origin, format!("`{}` is not a section", excerpt(text)), cure));
+                    let help = "write `[name]`, or `[global]`";
+                    return Err(self.error(origin, format!("`{}` is not a section", excerpt(text)), help));
                 };
                 parsed.in_global = Some(name == "global");
                 if name != "global" {
@@ -272,8 +272,8 @@ impl Reader<'_> {
                 .split_once('=')
                 .map_or((text, None), |(key, value)| (key.trim_end(), Some(value.trim())));
             let Some(in_global) = parsed.in_global else {
-                let cure = "write `[name]` or `[global]` before it";
-                return Err(self.error(origin, format!("`{}` stands in no section", excerpt(key)), cure));
+                let help = "write `[name]` or `[global]` before it";
+                return Err(self.error(origin, format!("`{}` stands in no section", excerpt(key)), help));
             };
             let at = value.map_or(origin, |value| {
                 let before = line.len() - line.trim_start().len() + text.len() - value.len();
@@ -299,7 +299,7 @@ impl Reader<'_> {
         }
         let path = self.folder.join(name);
         let text = read_small_file(&path, "fio job file")
-            .map_err(|error| self.error(origin, error.what, error.cure))?;
+            .map_err(|error| self.error(origin, error.what, error.help))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
         self.files.push((path.display().to_string(), text));
         Ok(self.files.len() - 1)
@@ -317,11 +317,11 @@ impl Reader<'_> {
             };
             let Some(defined) = self.defines.get(name) else {
                 let name = excerpt(name);
-                let cure = format!(
+                let help = format!(
                     "add --define {name}=VALUE; the environment, where fio looks, is not read, so that the same command \
                      means the same everywhere"
                 );
-                return Err(self.error(setting.at, format!("`${{{name}}}` is not defined"), cure));
+                return Err(self.error(setting.at, format!("`${{{name}}}` is not defined"), help));
             };
             expanded.push_str(defined);
             self.used.insert(name.to_owned());
@@ -340,8 +340,8 @@ impl Reader<'_> {
         let engine = self.expand(setting)?.unwrap_or_default();
         if let Some((_, what)) = FOREIGN_ENGINES.iter().find(|(names, _)| names.contains(&engine.as_str())) {
             let what = format!("`ioengine={engine}` {what}");
-            let cure = "leave the job out: here jobs read, write and trim one NVMe drive";
-            return Err(self.error(setting.at, what, cure));
+            let help = "leave the job out: here jobs read, write and trim one NVMe drive";
+            return Err(self.error(setting.at, what, help));
         }
         if NULL_ENGINES.contains(&engine.as_str()) {
             self.notes
@@ -386,7 +386,7 @@ impl Reader<'_> {
             self.notes.push(format!("fio: `{key}` {note}"));
             return Ok(None);
         }
-        if let Some((_, what, cure)) = REFUSED.iter().find(|(names, ..)| names.contains(&key)) {
+        if let Some((_, what, help)) = REFUSED.iter().find(|(names, ..)| names.contains(&key)) {
             // Some values have no effect.
             let harmless = match key {
                 "iodepth_batch" | "iodepth_batch_submit" => value == Some("1"),
@@ -407,7 +407,7 @@ impl Reader<'_> {
                 let what = "`zonemode=strided` skips a part of the range after each zone";
                 return Err(self.error(origin, what, "leave it out, or use `random_distribution=zoned:...`"));
             }
-            return Err(self.error(origin, format!("`{key}` {what}"), *cure));
+            return Err(self.error(origin, format!("`{key}` {what}"), *help));
         }
         let names: Vec<&str> = TAKEN.iter().map(|(first, _)| *first).collect();
         let what = format!("`{}` is not supported", excerpt(key));
@@ -713,8 +713,8 @@ impl Reader<'_> {
                 .push(format!("fio: `{key}`: there is no page cache here, and every I/O reaches the drive"));
         }
         if let Some(entry) = keys.get("nrfiles").filter(|entry| entry.value != "1") {
-            let cure = "leave it out: a job drives one range of a drive";
-            return Err(self.error(entry.origin, "a job has no files", cure));
+            let help = "leave it out: a job drives one range of a drive";
+            return Err(self.error(entry.origin, "a job has no files", help));
         }
         if keys.contains_key("ioengine") {
             self.ignored.insert("ioengine".to_owned());
@@ -740,9 +740,9 @@ impl Reader<'_> {
             self.ignored.insert("filename".to_owned());
             let name = entry.value.as_str();
             if name.replace("\\:", "").contains(':') {
-                let cure =
+                let help =
                     "name one, or leave it out: a scenario has one drive, which `offset` and `size` divide";
-                return Err(self.error(entry.origin, "a job over several files or drives", cure));
+                return Err(self.error(entry.origin, "a job over several files or drives", help));
             }
             names.insert(name);
         }
@@ -808,8 +808,8 @@ impl Reader<'_> {
     /// A size in fio's default notation: k, kb are 1024, ki, kib 1000.
     fn bytes(&self, entry: &Entry, text: &str) -> Result<Bytes, InputError> {
         let wrong = |what: String| {
-            let cure = "write bytes, or a number with k, m, g or t, such as 4k (4096)";
-            self.error(entry.origin, what, cure)
+            let help = "write bytes, or a number with k, m, g or t, such as 4k (4096)";
+            self.error(entry.origin, what, help)
         };
         let text = text.trim();
         if text.ends_with('%') {
@@ -844,8 +844,8 @@ impl Reader<'_> {
     /// A time; without a unit, in `unit_ps`.
     fn time(&self, key: &str, entry: &Entry, unit_ps: u64) -> Result<Picos, InputError> {
         let wrong = |what: String| {
-            let cure = format!("write a number with us, ms, s, m, h or d, such as {key}=10s");
-            self.error(entry.origin, what, cure)
+            let help = format!("write a number with us, ms, s, m, h or d, such as {key}=10s");
+            self.error(entry.origin, what, help)
         };
         let text = entry.value.as_str();
         let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));

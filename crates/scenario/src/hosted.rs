@@ -16,16 +16,16 @@ pub(super) fn check(
     }
     if is_remote {
         let what = format!("`{path}`: its firmware runs on the host at its link, which is the target here");
-        let cure = "choose a drive with firmware of its own, or leave `[target]` and `[network]` out";
-        return Err(fault(path, what, cure));
+        let help = "choose a drive with firmware of its own, or leave `[target]` and `[network]` out";
+        return Err(fault(path, what, help));
     }
     if drive.profile.is_hosted() && host.cores < firmware.cores {
         let what = format!(
             "`{path}`: its firmware needs {} processors of the host, which has {} (`firmware.cores`)",
             firmware.cores, host.cores
         );
-        let cure = format!("set `cores = {}` in [host.override], or choose another host", firmware.cores);
-        return Err(fault(path, what, cure));
+        let help = format!("set `cores = {}` in [host.override], or choose another host", firmware.cores);
+        return Err(fault(path, what, help));
     }
     Ok(())
 }
@@ -37,6 +37,6 @@ pub(super) fn check_served(drive: &DrivePlan) -> Result<(), KeyError> {
     }
     let what =
         "`drive.profile`: its firmware, or a part of it, runs on the host, so there is no drive to attach to";
-    let cure = "choose a drive with firmware of its own; `byteway run` simulates this one";
-    Err(fault("drive.profile", what, cure))
+    let help = "choose a drive with firmware of its own; `byteway run` simulates this one";
+    Err(fault("drive.profile", what, help))
 }

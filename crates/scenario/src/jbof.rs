@@ -80,8 +80,8 @@ pub(super) fn plan(
             let what = format!(
                 "`{path}`: DRAM for the map of a drive of a box is `jbof.dram`, not `firmware.map_cache`"
             );
-            let cure = "set `jbof.dram`, and leave `override.firmware.map_cache` out, or set it to false";
-            return Err(fault(format!("{path}.override.firmware.map_cache"), what, cure));
+            let help = "set `jbof.dram`, and leave `override.firmware.map_cache` out, or set it to false";
+            return Err(fault(format!("{path}.override.firmware.map_cache"), what, help));
         }
         if profile.firmware.extents.is_some() {
             let what = format!("`{path}`: a drive of a box has a map of pages, not of extents");

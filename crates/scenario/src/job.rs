@@ -130,8 +130,8 @@ impl Draft<'_> {
         self.keys.name(key)
     }
 
-    fn fault(&self, key: &str, what: impl fmt::Display, cure: impl Into<String>) -> KeyError {
-        fault(self.key(key), format!("`{}`: {what}", self.key(key)), cure)
+    fn fault(&self, key: &str, what: impl fmt::Display, help: impl Into<String>) -> KeyError {
+        fault(self.key(key), format!("`{}`: {what}", self.key(key)), help)
     }
 
     /// The plan; a trace still has to be scanned with [`Draft::replay`].
@@ -164,8 +164,8 @@ impl Draft<'_> {
             }
         }
         if self.keys.has("priority") && !limits.weighted {
-            let cure = "set `arbitration = \"weighted\"` in [host], or leave `priority` out";
-            return Err(self.fault("priority", "has no effect under round robin", cure));
+            let help = "set `arbitration = \"weighted\"` in [host], or leave `priority` out";
+            return Err(self.fault("priority", "has no effect under round robin", help));
         }
         let count_max = limits.personality.command_units_max();
         let transfer_blocks_max =
@@ -219,7 +219,7 @@ impl Draft<'_> {
             // Errors that only the generator finds are also reported before the run, at their location.
             for worker in [0, plan.workers - 1] {
                 if let Err(error) = Generator::new(&plan, worker, &Rng::new(0)) {
-                    return Err(fault(self.key("random_distribution"), error.what, error.cure));
+                    return Err(fault(self.key("random_distribution"), error.what, error.help));
                 }
             }
         }
@@ -229,8 +229,8 @@ impl Draft<'_> {
     /// Refuses keys that apply to block namespaces only.
     fn check_sink(&self) -> Result<(), KeyError> {
         if self.section.trace.is_some() {
-            let cure = "leave [job.trace] out, or set `drive.personality = \"block\"`";
-            return Err(self.fault("trace", "a sink has no blocks, which is what traces ask for", cure));
+            let help = "leave [job.trace] out, or set `drive.personality = \"block\"`";
+            return Err(self.fault("trace", "a sink has no blocks, which is what traces ask for", help));
         }
         match self.section.rw {
             Some(rw) if rw.kinds().contains(&Kind::Trim) => {
@@ -262,8 +262,8 @@ impl Draft<'_> {
             return Ok(());
         }
         let job = self.keys.job();
-        let cure = "add `count = 100000`, `runtime = \"1 s\"`, or `size = \"1 GiB\"` to go over so much once";
-        Err(fault(job, format!("`{job}` never ends"), cure))
+        let help = "add `count = 100000`, `runtime = \"1 s\"`, or `size = \"1 GiB\"` to go over so much once";
+        Err(fault(job, format!("`{job}` never ends"), help))
     }
 
     /// First block and length of the range; of the first worker's range if each has its own.
@@ -285,13 +285,13 @@ impl Draft<'_> {
             if bytes.0.is_multiple_of(lba) {
                 return Ok(());
             }
-            let cure = format!("choose a multiple of {}", Bytes(lba));
-            Err(self.fault(key, format!("{bytes} is not a multiple of {}", self.keys.lba_size()), cure))
+            let help = format!("choose a multiple of {}", Bytes(lba));
+            Err(self.fault(key, format!("{bytes} is not a multiple of {}", self.keys.lba_size()), help))
         };
         multiple("offset", offset)?;
         if offset.0 >= whole.0 {
-            let cure = format!("choose an offset below {whole}, or a larger drive");
-            return Err(self.fault("offset", format!("{offset} is beyond the namespace of {whole}"), cure));
+            let help = format!("choose an offset below {whole}, or a larger drive");
+            return Err(self.fault("offset", format!("{offset} is beyond the namespace of {whole}"), help));
         }
         let increment = self.section.offset_increment.unwrap_or_default();
         multiple("offset_increment", increment)?;
@@ -299,8 +299,8 @@ impl Draft<'_> {
         let rest = Bytes(whole.0 - offset.0);
         if beyond >= rest.0 {
             let what = format!("the last worker would begin beyond the namespace of {whole}");
-            let cure = "choose a smaller increment or `numjobs`, or a larger drive";
-            return Err(self.fault("offset_increment", what, cure));
+            let help = "choose a smaller increment or `numjobs`, or a larger drive";
+            return Err(self.fault("offset_increment", what, help));
         }
         let size = match self.section.size {
             None => rest,
@@ -327,10 +327,10 @@ impl Draft<'_> {
     fn synthetic(&self, range_blocks: u64, transfer_blocks_max: u32) -> Result<Synthetic, KeyError> {
         let section = self.section;
         let Some(rw) = section.rw else {
-            let cure = "add `rw = \"randread\"` (or read, write, randwrite, rw, randrw, trim, randtrim, trimwrite, randtrimwrite), \
+            let help = "add `rw = \"randread\"` (or read, write, randwrite, rw, randrw, trim, randtrim, trimwrite, randtrimwrite), \
                         or [job.trace]";
             let job = self.keys.job();
-            return Err(fault(job, format!("`{job}` says neither `rw` nor `trace`"), cure));
+            return Err(fault(job, format!("`{job}` says neither `rw` nor `trace`"), help));
         };
         let lengths = self.lengths(rw, range_blocks, transfer_blocks_max)?;
         let random_only = [
@@ -360,8 +360,8 @@ impl Draft<'_> {
             if sum > range.0 {
                 let what =
                     format!("its zones of {} together are more than the job's range of {range}", Bytes(sum));
-                let cure = "choose smaller zones, or a larger `size`";
-                return Err(self.fault("random_distribution", what, cure));
+                let help = "choose smaller zones, or a larger `size`";
+                return Err(self.fault("random_distribution", what, help));
             }
         }
         Ok(Synthetic { rw, read_percent: self.read_percent(rw)?, lengths, align_blocks, distribution, once })
@@ -398,8 +398,8 @@ impl Draft<'_> {
         for (key, share) in [("rwmixread", read), ("rwmixwrite", write)] {
             let Some(share) = share else { continue };
             if !rw.is_mixed() {
-                let cure = "choose `rw = \"rw\"` or `\"randrw\"`, or leave it out";
-                return Err(self.fault(key, "there is no mix", cure));
+                let help = "choose `rw = \"rw\"` or `\"randrw\"`, or leave it out";
+                return Err(self.fault(key, "there is no mix", help));
             }
             within(&self.key(key), share, 0, 100)?;
         }
@@ -496,8 +496,8 @@ impl Draft<'_> {
         };
         if blocks > limit {
             let most = Bytes(limit * lba.0);
-            let cure = format!("choose at most {most}, or override the limit in the profile");
-            return Err(self.fault(key, format!("{bytes} is more than {why}"), cure));
+            let help = format!("choose at most {most}, or override the limit in the profile");
+            return Err(self.fault(key, format!("{bytes} is more than {why}"), help));
         }
         Ok(blocks as u32)
     }
@@ -507,8 +507,8 @@ impl Draft<'_> {
         let Some(time) = section.thinktime else {
             return match section.thinktime_blocks {
                 Some(_) => {
-                    let cure = "add `thinktime = \"1 ms\"`, or leave it out";
-                    Err(self.fault("thinktime_blocks", "there is no `thinktime`", cure))
+                    let help = "add `thinktime = \"1 ms\"`, or leave it out";
+                    Err(self.fault("thinktime_blocks", "there is no `thinktime`", help))
                 }
                 None => Ok(None),
             };
@@ -528,8 +528,8 @@ impl Draft<'_> {
         let section = self.section;
         if section.issue == Some(IssueMode::Open) {
             if section.rate.is_some() {
-                let cure = "give the rate of an open loop as `rate_iops`";
-                return Err(self.fault("rate", "limits a closed loop, and this one is open", cure));
+                let help = "give the rate of an open loop as `rate_iops`";
+                return Err(self.fault("rate", "limits a closed loop, and this one is open", help));
             }
             let Some(rates) = section.rate_iops else {
                 return Err(self.fault("issue", "an open loop needs a rate", "add `rate_iops = 100000`"));
@@ -537,8 +537,8 @@ impl Draft<'_> {
             let rates = rates.0;
             let (Some(rate), true) = (rates.read, rates.read == rates.write && rates.write == rates.trim)
             else {
-                let cure = "write one number, and the shares as `rwmixread`";
-                return Err(self.fault("rate_iops", "an open loop has one rate for all its I/Os", cure));
+                let help = "write one number, and the shares as `rwmixread`";
+                return Err(self.fault("rate_iops", "an open loop has one rate for all its I/Os", help));
             };
             within(&self.key("rate_iops"), rate.0, 1, IOPS_MAX)?;
             return Ok((
@@ -547,12 +547,12 @@ impl Draft<'_> {
             ));
         }
         if section.arrival.is_some() {
-            let cure = "add `issue = \"open\"`, or leave it out";
-            return Err(self.fault("arrival", "a closed loop waits for completions, not for arrivals", cure));
+            let help = "add `issue = \"open\"`, or leave it out";
+            return Err(self.fault("arrival", "a closed loop waits for completions, not for arrivals", help));
         }
         if section.rate.is_some() && section.rate_iops.is_some() {
-            let cure = "leave one of the two out";
-            return Err(self.fault("rate", "`rate_iops` limits the job already", cure));
+            let help = "leave one of the two out";
+            return Err(self.fault("rate", "`rate_iops` limits the job already", help));
         }
         let cap = match (section.rate, section.rate_iops) {
             (Some(rates), _) => {
@@ -595,11 +595,11 @@ impl Draft<'_> {
             "thinktime_blocks",
         ];
         if let Some(key) = foreign.iter().find(|key| self.keys.has(key)) {
-            let cure = match *key {
+            let help = match *key {
                 "issue" => "write `mode = \"open\"` or `\"closed\"` in [job.trace]",
                 _ => "leave it out: addresses, lengths and times come from the trace",
             };
-            return Err(self.fault(key, "the job replays a trace", cure));
+            return Err(self.fault(key, "the job replays a trace", help));
         }
         let path = self.key("trace.time_scale");
         if !(1e-6..=1e6).contains(&trace.time_scale) {
@@ -607,16 +607,16 @@ impl Draft<'_> {
             return Err(fault(path, what, "choose a value from 0.000001 to 1000000.0"));
         }
         if trace.wrap && trace.beyond.is_some_and(|beyond| beyond != Beyond::Wrap) {
-            let cure = "leave `wrap` out: it is short for `beyond = \"wrap\"`";
-            return Err(self.fault("trace.wrap", "contradicts `beyond`", cure));
+            let help = "leave `wrap` out: it is short for `beyond = \"wrap\"`";
+            return Err(self.fault("trace.wrap", "contradicts `beyond`", help));
         }
         if let Some(number) = trace.reads_are {
             within(&self.key("trace.reads_are"), number, 0, 1)?;
         }
         if trace.mode == IssueMode::Open && trace.columns.as_ref().is_some_and(|columns| !columns.has_time())
         {
-            let cure = "name a column time_s, time_ms, time_us or time_ns, or set `mode = \"closed\"`";
-            return Err(self.fault("trace.columns", "an open replay needs the times of the records", cure));
+            let help = "name a column time_s, time_ms, time_us or time_ns, or set `mode = \"closed\"`";
+            return Err(self.fault("trace.columns", "an open replay needs the times of the records", help));
         }
         Ok(match trace.mode {
             IssueMode::Open => Issue::Trace,

@@ -43,8 +43,8 @@ impl KvDraft<'_> {
         format!("{}.{key}", self.path)
     }
 
-    fn fault(&self, key: &str, what: impl std::fmt::Display, cure: impl Into<String>) -> KeyError {
-        fault(self.key(key), format!("`{}`: {what}", self.key(key)), cure)
+    fn fault(&self, key: &str, what: impl std::fmt::Display, help: impl Into<String>) -> KeyError {
+        fault(self.key(key), format!("`{}`: {what}", self.key(key)), help)
     }
 
     /// The job's plan, in phase 0.
@@ -61,13 +61,13 @@ impl KvDraft<'_> {
         let nsid = section.namespace.unwrap_or(*nsids.start());
         if nsids.is_empty() && engine == Engine::Drive {
             let what = "`kv`: the drive has no KV namespace";
-            let cure = "set `personality = \"kv\"` in [drive], or `kv_capacity = \"1 GiB\"`; or `engine = \"leveldb\"` here, \
+            let help = "set `personality = \"kv\"` in [drive], or `kv_capacity = \"1 GiB\"`; or `engine = \"leveldb\"` here, \
                         for an LSM tree on the host; or write `[[job]]`";
-            return Err(fault(self.path, what, cure).into());
+            return Err(fault(self.path, what, help).into());
         }
         if nsids.is_empty() {
-            let cure = "leave `personality` out of [drive], or `engine` out here";
-            return Err(self.fault("engine", "an LSM tree on the host needs a block device", cure).into());
+            let help = "leave `personality` out of [drive], or `engine` out here";
+            return Err(self.fault("engine", "an LSM tree on the host needs a block device", help).into());
         }
         within(&self.key("namespace"), nsid, *nsids.start(), *nsids.end())?;
         within(&self.key("numjobs"), section.numjobs, 1, 1024)?;
@@ -93,11 +93,11 @@ impl KvDraft<'_> {
                 "values of up to {} exceed the drive's maximum",
                 Bytes(plan.value_bytes_max().into())
             );
-            let cure = format!(
+            let help = format!(
                 "at most {}: the least of `kv.value_max` and `controller.mdts` in [drive.override]",
                 Bytes(value_bytes_max)
             );
-            return Err(self.fault(key, what, cure).into());
+            return Err(self.fault(key, what, help).into());
         }
         plan.bulk = self.bulk(&plan)?;
         let settings = JobSettings {
@@ -113,13 +113,13 @@ impl KvDraft<'_> {
         };
         if settings.count.is_none() && settings.runtime.is_none() && plan.operations().is_none() {
             let what = format!("`{}` never ends", self.path);
-            let cure = "add `count = 100000`, or `runtime = \"1 s\"`";
-            return Err(fault(self.path, what, cure).into());
+            let help = "add `count = 100000`, or `runtime = \"1 s\"`";
+            return Err(fault(self.path, what, help).into());
         }
         // Errors that only the generator finds are also reported before the run, at their location.
         for worker in [0, settings.workers - 1] {
             KvGenerator::new(&settings, &plan, worker, &Rng::new(0), &Inserted::new(plan.records()))
-                .map_err(|error| fault(self.key("workload"), error.what, error.cure))?;
+                .map_err(|error| fault(self.key("workload"), error.what, error.help))?;
         }
         Ok(JobPlan { settings, source: Source::Pairs(Box::new(plan)) })
     }
@@ -166,12 +166,12 @@ impl KvDraft<'_> {
         let bytes = section.bulk_bytes.map_or(usual, |bytes| bytes.0);
         if bytes < pair || bytes > mdts {
             let what = format!("a command of {} is not possible", Bytes(bytes));
-            let cure = format!(
+            let help = format!(
                 "from {}, the longest key-value pair with its header, to {}, `controller.mdts` in [drive.override]",
                 Bytes(pair),
                 Bytes(mdts)
             );
-            return Err(self.fault(key, what, cure));
+            return Err(self.fault(key, what, help));
         }
         Ok(Some(BulkLimits { pairs, bytes: bytes as u32 }))
     }
@@ -253,8 +253,8 @@ impl KvDraft<'_> {
             let wrong = |share: &f64| !(0.0..=1e9).contains(share);
             let none = shares.0.iter().all(|(_, share)| *share == 0.0);
             if none || shares.0.iter().any(|(_, share)| wrong(share)) {
-                let cure = "write numbers from 0 on, not all 0: { store = 0.1, retrieve = 0.9 }";
-                return Err(self.fault("shares", "these are no shares", cure));
+                let help = "write numbers from 0 on, not all 0: { store = 0.1, retrieve = 0.9 }";
+                return Err(self.fault("shares", "these are no shares", help));
             }
         }
         Ok(())

@@ -315,8 +315,8 @@ impl Scenario {
             within(&path, weight, 1, 256).map_err(|fault| placed(&index, fault))?;
             if index.has(&path) && host.arbitration == Arbitration::RoundRobin {
                 let what = format!("`{path}`: has no effect under round robin");
-                let cure = "set `arbitration = \"weighted\"` in [host], or leave the weights out";
-                return Err(placed(&index, fault(path, what, cure)));
+                let help = "set `arbitration = \"weighted\"` in [host], or leave the weights out";
+                return Err(placed(&index, fault(path, what, help)));
             }
         }
         let mut jobs: Vec<JobPlan> = Vec::new();
@@ -425,14 +425,14 @@ impl Scenario {
                 _ => "a drive ".to_owned(),
             };
             let personality = known[jobs[number].drive].personality;
-            let (word, cure) = match personality {
+            let (word, help) = match personality {
                 Personality::Tables => {
                     ("tables", "write `[[query]]` with at least `sql = \"SELECT COUNT(*) FROM ...\"`")
                 }
                 _ => ("kv", "write `[[kv]]` with at least `workload = \"fillrandom\"`"),
             };
             let what = format!("`job`: {called}with `personality = \"{word}\"` has no blocks");
-            return Err(placed(&index, fault(&job_paths[number], what, cure)));
+            return Err(placed(&index, fault(&job_paths[number], what, help)));
         }
         let scenario = Scenario {
             name,
@@ -462,15 +462,15 @@ impl Scenario {
             let personalities = || self.drives.iter().map(|drive| drive.plan.personality);
             let is_any = |personality: &Personality| !personality.has_pairs() && !personality.has_tables();
             let other = personalities().find(is_any);
-            let (key, cure) = other.or(personalities().next()).unwrap_or_default().example();
-            return Err(fault(key, "the scenario has no job", cure));
+            let (key, help) = other.or(personalities().next()).unwrap_or_default().example();
+            return Err(fault(key, "the scenario has no job", help));
         };
         let mut names = BTreeSet::new();
         for (job, path) in self.jobs.iter().zip(paths) {
             if !names.insert(&job.name) {
                 let what = format!("two jobs are called `{}`", job.name);
-                let cure = "give each a name of its own: its random numbers follow from it";
-                return Err(fault(format!("{path}.name"), what, cure));
+                let help = "give each a name of its own: its random numbers follow from it";
+                return Err(fault(format!("{path}.name"), what, help));
             }
         }
         match &self.target {
@@ -482,9 +482,9 @@ impl Scenario {
             }
             None => {
                 if let Some((_, path)) = self.jobs.iter().zip(paths).find(|(job, _)| job.at_target) {
-                    let cure = "write a section [target], or leave `at` out";
+                    let help = "write a section [target], or leave `at` out";
                     let what = format!("`{path}.at`: there is no target");
-                    return Err(fault(format!("{path}.at"), what, cure));
+                    return Err(fault(format!("{path}.at"), what, help));
                 }
                 for (number, (drive, key)) in self.drives.iter().zip(drive_paths).enumerate() {
                     self.check_queues(number, (&drive.plan, key), paths)?;
@@ -495,8 +495,8 @@ impl Scenario {
             self.jobs.iter().map(|job| u64::from(job.workers) * u64::from(job.iodepth)).sum();
         if outstanding > OUTSTANDING_MAX {
             let what = format!("{outstanding} I/Os could be outstanding over all jobs");
-            let cure = format!("lower `iodepth` or `numjobs`: at most {OUTSTANDING_MAX}");
-            return Err(fault(format!("{last}.iodepth"), what, cure));
+            let help = format!("lower `iodepth` or `numjobs`: at most {OUTSTANDING_MAX}");
+            return Err(fault(format!("{last}.iodepth"), what, help));
         }
         if let Some(interval) = self.interval {
             within("measure.interval", interval, Picos(1_000_000), RUNTIME_MAX)?;
@@ -532,8 +532,8 @@ impl Scenario {
             return Ok(());
         }
         let what = format!("{workers} workers over all jobs need {need}, and {called} has {queues}");
-        let cure = format!("lower `numjobs`, or set {key}.override.controller.max_io_queues = {wanted}");
-        Err(fault(format!("{last}.numjobs"), what, cure))
+        let help = format!("lower `numjobs`, or set {key}.override.controller.max_io_queues = {wanted}");
+        Err(fault(format!("{last}.numjobs"), what, help))
     }
 
     /// Total number of commands of the run, if known for every job.
@@ -650,9 +650,9 @@ impl Scenario {
             }
             if scan.widened > 0 {
                 let lba_bytes = plan.lba_bytes;
-                let cure = if lba_bytes > 512 { "; drive.lba_size = \"512 B\" may fit them" } else { "" };
+                let help = if lba_bytes > 512 { "; drive.lba_size = \"512 B\" may fit them" } else { "" };
                 note(format!(
-                    "{} records that begin or end within a block of {lba_bytes} B were widened to whole blocks{cure}",
+                    "{} records that begin or end within a block of {lba_bytes} B were widened to whole blocks{help}",
                     scan.widened
                 ));
             }

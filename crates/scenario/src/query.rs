@@ -28,8 +28,8 @@ impl QueryDraft<'_> {
         format!("{}.{key}", self.path)
     }
 
-    fn fault(&self, key: &str, what: impl std::fmt::Display, cure: impl Into<String>) -> KeyError {
-        fault(self.key(key), format!("`{}`: {what}", self.key(key)), cure)
+    fn fault(&self, key: &str, what: impl std::fmt::Display, help: impl Into<String>) -> KeyError {
+        fault(self.key(key), format!("`{}`: {what}", self.key(key)), help)
     }
 
     /// Plan of the job, in phase 0.
@@ -40,8 +40,8 @@ impl QueryDraft<'_> {
         let nsids = self.drive.tables_nsids();
         if nsids.is_empty() {
             let what = "`query`: the drive has no tables";
-            let cure = "set `personality = \"tables\"` in [drive], and give it a `[[drive.table]]`; or write `[[job]]`";
-            return Err(fault(self.path, what, cure));
+            let help = "set `personality = \"tables\"` in [drive], and give it a `[[drive.table]]`; or write `[[job]]`";
+            return Err(fault(self.path, what, help));
         }
         let nsid = section.namespace.unwrap_or(*nsids.start());
         within(&self.key("namespace"), nsid, *nsids.start(), *nsids.end())?;
@@ -101,9 +101,9 @@ impl QueryDraft<'_> {
             return Ok(());
         }
         let what = format!("{outstanding} queries at once need one cursor each, and the drive has {cursors}");
-        let cure =
+        let help =
             format!("lower `iodepth` or `numjobs`, or set `csd.cursors = {outstanding}` in [drive.override]");
-        Err(self.fault("iodepth", what, cure))
+        Err(self.fault("iodepth", what, help))
     }
 
     /// Tasks of the section, in the order in which the job cycles through them.
@@ -113,8 +113,8 @@ impl QueryDraft<'_> {
             (None, Some(texts)) => ("segment", texts, Form::Segment),
             _ => {
                 let what = format!("`{}`: one of `sql` and `segment` is required", self.path);
-                let cure = "give `sql = \"SELECT COUNT(*) FROM particles WHERE energy > 1.3\"`, or `segment`";
-                return Err(fault(self.path, what, cure));
+                let help = "give `sql = \"SELECT COUNT(*) FROM particles WHERE energy > 1.3\"`, or `segment`";
+                return Err(fault(self.path, what, help));
             }
         };
         if texts.texts.is_empty() {
@@ -180,11 +180,11 @@ impl QueryDraft<'_> {
         }
         let names: Vec<String> = of_namespace().map(|table| format!("`{}`", table.name)).collect();
         let what = format!("the drive has no table `{}`", excerpt(name));
-        let cure = match names.is_empty() {
+        let help = match names.is_empty() {
             true => "add `[[drive.table]]` with its `name`, and `file` or `generate`".to_owned(),
             false => format!("name one of {}, or add `[[drive.table]]`", names.join(", ")),
         };
-        Err(self.fault(key, what, cure))
+        Err(self.fault(key, what, help))
     }
 
     /// Checks before the run that the host supports the rest of a query that the drive executes in part.
@@ -219,15 +219,15 @@ impl QueryDraft<'_> {
         let plain = Statement { filter: statement.filter.clone(), ..Statement::all(task.table()) };
         if *statement != plain {
             let what = "a segment selects rows, and returns all of their columns";
-            let cure = "leave `form` out, or give a `segment` instead of `sql`";
-            return Err(self.fault(key, what, cure));
+            let help = "leave `form` out, or give a `segment` instead of `sql`";
+            return Err(self.fault(key, what, help));
         }
         let predicate = statement.filter.as_ref().map(ToString::to_string).unwrap_or_default();
         Task::segment(task.table(), &predicate).map_err(|error| self.wrong(key, &error))
     }
 
     fn wrong(&self, key: &str, error: &QueryError) -> KeyError {
-        let cure = match error {
+        let help = match error {
             QueryError::UnknownColumn { .. } => "name one of these",
             QueryError::Refused(_) => {
                 "rewrite the query (`byteway csd --help` lists what a drive supports); `execute = \"check\"` sends it as it is"
@@ -240,6 +240,6 @@ impl QueryDraft<'_> {
             }
             _ => "rewrite the query: `byteway csd --help` lists what a drive supports",
         };
-        self.fault(key, error, cure)
+        self.fault(key, error, help)
     }
 }

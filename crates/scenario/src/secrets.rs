@@ -114,8 +114,8 @@ impl<'t> SecretsFile<'t> {
                     let name = self.string(value)?;
                     let found = POLICIES.iter().find(|(known, _)| *known == name);
                     (_, tls) = *found.ok_or_else(|| {
-                        let cure = "write \"never\", \"offered\" or \"required\"";
-                        self.wrong(value.span(), "this says nothing about TLS", cure)
+                        let help = "write \"never\", \"offered\" or \"required\"";
+                        self.wrong(value.span(), "this says nothing about TLS", help)
                     })?;
                 }
                 "host" => {
@@ -183,19 +183,19 @@ impl<'t> SecretsFile<'t> {
 
     /// A list of names in order of preference.
     fn choices<T: Copy>(&self, value: &Value<'t>, known: &[(&str, T)]) -> Result<Vec<T>, InputError> {
-        let cure = || {
+        let help = || {
             let names: Vec<String> = known.iter().map(|(name, _)| format!("\"{name}\"")).collect();
             format!("list some of {}, the preferred one first", names.join(", "))
         };
         let list = value.get_ref().as_array().filter(|list| !list.is_empty());
         let list =
-            list.ok_or_else(|| self.wrong(value.span(), "this is no list, or an empty one", cure()))?;
+            list.ok_or_else(|| self.wrong(value.span(), "this is no list, or an empty one", help()))?;
         let choice = |value: &Value<'t>| {
             let name = self.string(value)?;
             let found = known.iter().find(|(known, _)| *known == name);
             found
                 .map(|(_, choice)| *choice)
-                .ok_or_else(|| self.wrong(value.span(), "there is no such choice", cure()))
+                .ok_or_else(|| self.wrong(value.span(), "there is no such choice", help()))
         };
         list.iter().map(choice).collect()
     }
@@ -208,13 +208,13 @@ impl<'t> SecretsFile<'t> {
     }
 
     /// An error with a location, but without the text of the line.
-    fn wrong(&self, at: Range<usize>, what: impl Into<String>, cure: impl Into<String>) -> InputError {
+    fn wrong(&self, at: Range<usize>, what: impl Into<String>, help: impl Into<String>) -> InputError {
         let before = &self.text.as_bytes()[..at.start.min(self.text.len())];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
         let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let column = 1 + String::from_utf8_lossy(&before[start..]).chars().count();
         let position = Some((line, column));
-        InputError::new(what, cure).at(SourceLocation {
+        InputError::new(what, help).at(SourceLocation {
             source: self.path.display().to_string(),
             position,
             excerpt: None,
@@ -280,7 +280,7 @@ mod tests {
         for mode in [0o640, 0o604, 0o644, 0o620, 0o602, 0o610, 0o777] {
             let error = load(SECRET, mode, load_secret).unwrap_err();
             assert!(error.what.contains(&format!("mode {mode:03o}")), "{error}");
-            assert!(error.cure.starts_with("chmod 600 "), "{error}");
+            assert!(error.help.starts_with("chmod 600 "), "{error}");
             assert!(load(&host(&format!("secret = \"{SECRET}\"")), mode, load_secrets).is_err());
         }
         let missing = load_secret(Path::new("/nowhere/secret")).unwrap_err();

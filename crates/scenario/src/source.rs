@@ -237,8 +237,8 @@ impl<'t> Sources<'t> {
         if let Some(at) = too_deep(text) {
             let what =
                 format!("more than {DOTS_MAX} dots in a line, or {NESTING_MAX} braces and dots in all");
-            let cure = "write `[section]` headers instead of nested keys and braces";
-            return Err(InputError::new(what, cure).at(self.place(&(base + at..base + at + 1))));
+            let help = "write `[section]` headers instead of nested keys and braces";
+            return Err(InputError::new(what, help).at(self.place(&(base + at..base + at + 1))));
         }
         match DeTable::parse(text) {
             Ok(tree) => {
@@ -247,8 +247,8 @@ impl<'t> Sources<'t> {
             }
             Err(error) => {
                 let span = shifted(error.span().unwrap_or(0..0), base);
-                let cure = "write `key = value` lines below `[section]` headers; texts and numbers with units go in quotes";
-                Err(InputError::new(format!("not TOML: {}", error.message()), cure).at(self.place(&span)))
+                let help = "write `key = value` lines below `[section]` headers; texts and numbers with units go in quotes";
+                Err(InputError::new(format!("not TOML: {}", error.message()), help).at(self.place(&span)))
             }
         }
     }
@@ -276,7 +276,7 @@ impl<'t> Sources<'t> {
         };
         let parts: Vec<&str> = key.split('.').map(str::trim).collect();
         put(tree.get_mut(), &parts, Spanned::new(span, value), base..base + key.len())
-            .map_err(|(what, cure)| InputError::new(what, cure).at(place(self)))
+            .map_err(|(what, help)| InputError::new(what, help).at(place(self)))
     }
 
     /// Deserializes a tree.
@@ -293,8 +293,8 @@ impl<'t> Sources<'t> {
             Err(error) => {
                 let span = error.span().unwrap_or(span);
                 let path = index.path_at(&span);
-                let (what, cure) = explain(error.message(), path.as_deref(), noun);
-                Err(InputError::new(what, cure).at(self.place(&span)))
+                let (what, help) = explain(error.message(), path.as_deref(), noun);
+                Err(InputError::new(what, help).at(self.place(&span)))
             }
         }
     }
@@ -444,8 +444,8 @@ fn entries<'p>(
     }
     let count = items.len();
     let what = format!("there is no `{key}.{}`: `{key}` has {count} entries", excerpt(parts[1]));
-    let cure = format!("write a number from 0 to {}, or the entry's name", count.saturating_sub(1));
-    Err((what, cure))
+    let help = format!("write a number from 0 to {}, or the entry's name", count.saturating_sub(1));
+    Err((what, help))
 }
 
 fn join(path: &str, key: &str) -> String {
@@ -543,11 +543,11 @@ fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
         _ => "",
     };
     if message == "wanted string or table" {
-        let cure = see(format!("write one of its choices in quotes; `byteway schema{of}` lists them"));
-        return (format!("{key}only a text fits here"), cure);
+        let help = see(format!("write one of its choices in quotes; `byteway schema{of}` lists them"));
+        return (format!("{key}only a text fits here"), help);
     }
     match message.split_once('\n') {
-        Some((what, cure)) => (format!("{key}{what}"), cure.to_owned()),
+        Some((what, help)) => (format!("{key}{what}"), help.to_owned()),
         None => (format!("{key}{message}"), see(format!("see `byteway schema{of}` for what may stand here"))),
     }
 }

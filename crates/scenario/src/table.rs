@@ -53,8 +53,8 @@ pub(super) fn tables(
             _ => {
                 let at = format!("{path}.table.{number}");
                 let what = format!("`{at}`: its rows must come from a file or a generator");
-                let cure = "give one of `file = \"rows.parquet\"` and `generate = \"vpic\"` with `rows`";
-                return Err(fault(at, what, cure).into());
+                let help = "give one of `file = \"rows.parquet\"` and `generate = \"vpic\"` with `rows`";
+                return Err(fault(at, what, help).into());
             }
         };
         let schema = source.schema().map_err(|error| SectionError::File(key("file"), error))?;

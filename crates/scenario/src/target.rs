@@ -55,8 +55,8 @@ pub(crate) fn load<'t>(
         return match &file.network {
             None => Ok(None),
             Some(_) => {
-                let cure = "write a section [target], or leave [network] out";
-                let fault = fault("network", "`network`: there is no target at its other end", cure);
+                let help = "write a section [target], or leave [network] out";
+                let fault = fault("network", "`network`: there is no target at its other end", help);
                 Err(placed(sources, index, fault))
             }
         };
@@ -78,8 +78,8 @@ pub(crate) fn load<'t>(
     }
     if section.path == TargetPath::Block && section.local_outstanding.is_some() {
         let what = "`target.local_outstanding`: through the block layer all commands share its tags";
-        let cure = "set `override.block.tags` of [network], or `path = \"bypass\"`";
-        return Err(placed(sources, index, fault("target.local_outstanding", what, cure)));
+        let help = "set `override.block.tags` of [network], or `path = \"bypass\"`";
+        return Err(placed(sources, index, fault("target.local_outstanding", what, help)));
     }
     let limits = [
         ("remote", section.remote_outstanding, REMOTE_MAX),
@@ -114,8 +114,8 @@ impl TargetPlan {
     ) -> Result<(), KeyError> {
         if host.profile.completion == Completion::Polled {
             let what = "`host.profile`: a host learns of a network's completions by interrupts";
-            let cure = "choose a profile of this kind, such as \"xeon-e5-v4\" or \"linux-interrupt\"";
-            return Err(fault("host.profile", what, cure));
+            let help = "choose a profile of this kind, such as \"xeon-e5-v4\" or \"linux-interrupt\"";
+            return Err(fault("host.profile", what, help));
         }
         if host.arbitration == Arbitration::Weighted {
             let what = "`host.arbitration`: a target has no weighted arbitration";
@@ -132,14 +132,14 @@ impl TargetPlan {
                 let key = format!("{path}.{key}");
                 let what =
                     format!("`{key}`: over a network, and through a block layer, only blocks are accessible");
-                let cure =
+                let help =
                     "leave it out, choose path = \"bypass\" for key-value pairs, or leave [target] out";
-                return Err(fault(key, what, cure));
+                return Err(fault(key, what, help));
             }
             if !transfer.rules.method.is_pointer() && transfer.rules.method != Method::Inline {
                 let what = "`transfer.method`: over a network a payload is in its command's capsule, or behind a data pointer";
-                let cure = "choose inline (by the capsule, and inline to the target's drive), prp or sgl";
-                return Err(fault("transfer.method", what, cure));
+                let help = "choose inline (by the capsule, and inline to the target's drive), prp or sgl";
+                return Err(fault("transfer.method", what, help));
             }
             let own = |at_target: bool| {
                 jobs.iter().filter(move |(job, _)| job.drive == number && job.at_target == at_target)
@@ -148,8 +148,8 @@ impl TargetPlan {
                 own(true).map(|(job, _)| u64::from(job.workers) * u64::from(job.iodepth)).sum();
             if let Some((_, last)) = own(true).next_back().filter(|_| outstanding > LOCAL_MAX) {
                 let what = format!("{outstanding} I/Os could be outstanding over the jobs at the target");
-                let cure = format!("lower `iodepth` or `numjobs`: at most {LOCAL_MAX}");
-                return Err(fault(format!("{last}.iodepth"), what, cure));
+                let help = format!("lower `iodepth` or `numjobs`: at most {LOCAL_MAX}");
+                return Err(fault(format!("{last}.iodepth"), what, help));
             }
             let workers: u32 = own(false).map(|(job, _)| job.workers).sum();
             if let Some((_, last)) = own(false).next_back().filter(|_| workers > QUEUES_MAX) {

@@ -24,12 +24,12 @@ fn parse(text: &str, sets: &[&str]) -> Result<Scenario, InputError> {
 }
 
 /// Asserts that the message contains place, mistake and remedy.
-fn assert_error(result: Result<Scenario, InputError>, place: &str, what: &str, cure: &str) {
+fn assert_error(result: Result<Scenario, InputError>, place: &str, what: &str, help: &str) {
     let error = result.unwrap_err();
     let shown = error.to_string();
     assert!(shown.starts_with(place), "place {place:?} in: {shown}");
     assert!(error.what.contains(what), "what {what:?} in: {shown}");
-    assert!(error.cure.contains(cure), "cure {cure:?} in: {shown}");
+    assert!(error.help.contains(help), "help {help:?} in: {shown}");
 }
 
 // A silent change of a default changes every result of every scenario that relies on it.
@@ -164,8 +164,8 @@ fn impossible_drives_are_refused_where_they_are_written() {
 #[test]
 fn the_keys_of_upkeep_and_cells_are_checked_where_they_are_written() {
     let over = |line: &str| parse(&format!("{DRIVE}[drive.override]\n{line}\n{JOB}"), &[]);
-    let refused = |line: &str, place: &str, what: &str, cure: &str| {
-        assert_error(over(line), &format!("s.toml:4:{place}"), what, cure);
+    let refused = |line: &str, place: &str, what: &str, help: &str| {
+        assert_error(over(line), &format!("s.toml:4:{place}"), what, help);
     };
     refused("firmware.map_cache = \"4 KiB\"", "22", "out of range", "from 32 KiB to 16 GiB");
     refused("firmware.map_cache = 4096", "22", "integer `4096`", "\"4 KiB\"");
@@ -298,7 +298,7 @@ fn a_trace_job_is_checked_through() {
     let error = load("wrap = true\n", false).unwrap_err();
     assert!(error.to_string().contains("t.trace:4:1: not a record"), "{error}");
     let error = load("", true).unwrap_err();
-    assert!(error.to_string().contains("t.trace:2:1: LBA") && error.cure.contains("wrap = true"), "{error}");
+    assert!(error.to_string().contains("t.trace:2:1: LBA") && error.help.contains("wrap = true"), "{error}");
     let scenario = load("wrap = true\nmode = \"closed\"\n", true).unwrap();
     assert_eq!(scenario.command_count(), Some(3));
     let notes = scenario.notes(0);
@@ -375,12 +375,12 @@ fn the_least_device_gets_its_own_defaults() {
 // Device files are written by hand like scenarios, and need the same messages.
 #[test]
 fn a_wrong_device_file_is_refused_with_place_and_cure() {
-    let refused = |text: &str, sets: &[&str], place: &str, what: &str, cure: &str| {
+    let refused = |text: &str, sets: &[&str], place: &str, what: &str, help: &str| {
         let error = device(text, sets).unwrap_err();
         let shown = error.to_string();
         assert!(shown.starts_with(place), "place {place:?} in: {shown}");
         assert!(error.what.contains(what), "what {what:?} in: {shown}");
-        assert!(error.cure.contains(cure), "cure {cure:?} in: {shown}");
+        assert!(error.help.contains(help), "help {help:?} in: {shown}");
     };
     refused(&format!("{DRIVE}{JOB}"), &[], "d.toml:3:3", "unknown key `job` in the device file", "`drive`");
     refused(

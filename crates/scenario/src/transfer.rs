@@ -166,8 +166,8 @@ impl TransferSection {
             }
         } else if index.has("transfer.result") {
             let what = "`transfer.result` has no effect: results of blocks go where the data pointer says";
-            let cure = "set `drive.personality = \"sink\"`, or leave it out";
-            return Err(fault("transfer.result", what, cure));
+            let help = "set `drive.personality = \"sink\"`, or leave it out";
+            return Err(fault("transfer.result", what, help));
         }
         let threshold_bytes = if is_adaptive { self.threshold_bytes(drive, fine)? } else { 0 };
         let rules = Rules {
@@ -201,8 +201,8 @@ impl TransferSection {
             }
             PayloadKind::Payloads if !drive.personality.has_payloads() => {
                 let what = format!("`{key}` = {name}: blocks have no field in which their payload could be");
-                let cure = "set `drive.personality = \"sink\"`, or choose another method";
-                return Err(fault(key, what, cure));
+                let help = "set `drive.personality = \"sink\"`, or choose another method";
+                return Err(fault(key, what, help));
             }
             _ => {}
         }
@@ -219,8 +219,8 @@ impl TransferSection {
         let Some(tau) = self.threshold.or(measured) else {
             let name = fine.name();
             let what = format!("the drive `{}` has no measured threshold for {name}", drive.profile_name);
-            let cure = "write `threshold = \"128 B\"` in [transfer]; `byteway threshold` measures it";
-            return Err(fault("transfer.threshold", what, cure));
+            let help = "write `threshold = \"128 B\"` in [transfer]; `byteway threshold` measures it";
+            return Err(fault("transfer.threshold", what, help));
         };
         within("transfer.threshold", tau, Bytes(0), MOST)?;
         // At most 2^24 x 1000: exact in a float except for the product's own rounding, which must not add a
@@ -237,7 +237,7 @@ impl DrivePlan {
     /// It does not.
     pub fn check_method(&self, method: Method) -> Result<(), InputError> {
         let checked = TransferSection::default().check_offered(self, "method", method);
-        checked.map_err(|fault| InputError::new(fault.what, fault.cure))
+        checked.map_err(|fault| InputError::new(fault.what, fault.help))
     }
 }
 
@@ -259,12 +259,12 @@ fn needs(drive: &DrivePlan, key: &str, name: &str, extension: Extension) -> Resu
     };
     if extension == Extension::CxlMem {
         let known = drives_with(|profile| profile.offers(extension)).join(", ");
-        let cure = format!("{known} have such memory; or give the drive some, as [drive.override.cxl]");
-        return Err(fault(key, what, cure));
+        let help = format!("{known} have such memory; or give the drive some, as [drive.override.cxl]");
+        return Err(fault(key, what, help));
     }
     if extension == Extension::CxlCommit {
-        let cure = "write `cxl.records = 64` in [drive.override]; a drive without [cxl] needs that, too";
-        return Err(fault(key, what, cure));
+        let help = "write `cxl.records = 64` in [drive.override]; a drive without [cxl] needs that, too";
+        return Err(fault(key, what, help));
     }
     let mut offered: Vec<&str> =
         transfer.methods.iter().map(|FromWord(extension)| extension.name()).collect();
@@ -284,14 +284,14 @@ fn needs_sgl(drive: &DrivePlan, key: &str) -> Result<(), KeyError> {
     }
     let what = format!("`{key}` = sgl: the drive `{}` has no SGLs", drive.profile_name);
     let known = drives_with(|profile: &Profile| profile.controller.sgl).join(", ");
-    let cure = format!("set `controller.sgl = true` in [drive.override], or use prp; {known} have them");
-    Err(fault(key, what, cure))
+    let help = format!("set `controller.sgl = true` in [drive.override], or use prp; {known} have them");
+    Err(fault(key, what, help))
 }
 
 /// The error for a drive without a sink, at `path`, the key of its personality.
 pub(super) fn no_sink(path: &str, profile_name: &str) -> KeyError {
     let what = format!("`{path}` = sink: the drive `{profile_name}` has no payload sink");
     let known = drives_with(|profile| profile.transfer.sink.0 > 0).join(", ");
-    let cure = format!("{known} have one; or set `transfer.sink = \"64 MiB\"` in [drive.override]");
-    fault(path, what, cure)
+    let help = format!("{known} have one; or set `transfer.sink = \"64 MiB\"` in [drive.override]");
+    fault(path, what, help)
 }

@@ -100,8 +100,8 @@ impl Transfer {
         let capabilities = driver.capabilities();
         if self.sink && capabilities.sink_bytes == 0 {
             let what = "`--sink`: the drive has no payload sink";
-            let cure = "serve one with `transfer.sink = \"64 MiB\"` in [drive.override], or with a profile that has one";
-            return Err(InputError::new(what, cure));
+            let help = "serve one with `transfer.sink = \"64 MiB\"` in [drive.override], or with a profile that has one";
+            return Err(InputError::new(what, help));
         }
         let name = self.method.name();
         if self.method.entry().of == PayloadKind::Payloads && !self.sink {
@@ -116,8 +116,8 @@ impl Transfer {
         for (methods, flag) in [(self.rules().methods(), "--method"), (result, "--result")] {
             if !methods.is_within(capabilities.offered()) {
                 let what = format!("`{flag}`: the drive does not support it");
-                let cure = "serve one whose profile lists it in `transfer.methods`, or choose another";
-                return Err(InputError::new(what, cure));
+                let help = "serve one whose profile lists it in `transfer.methods`, or choose another";
+                return Err(InputError::new(what, help));
             }
         }
         Ok(())
@@ -192,9 +192,9 @@ impl Bench {
         let bytes = outstanding.saturating_mul(command).saturating_add(64 << 20);
         if bytes > MEMORY_BYTES_MAX.0 {
             let what = format!("{outstanding} outstanding I/Os of {} are too many", Bytes(payload));
-            let cure =
+            let help =
                 format!("lower `--iodepth`, `--numjobs` or `--bs`: together at most {MEMORY_BYTES_MAX}");
-            return Err(InputError::new(what, cure));
+            return Err(InputError::new(what, help));
         }
         Ok(bytes)
     }
@@ -394,11 +394,11 @@ impl BenchContext {
         }
         let list: Vec<_> = namespaces.iter().map(|namespace| namespace.nsid.to_string()).collect();
         let what = format!("`--namespace`: the drive has no namespace {wanted}");
-        let cure = match list.is_empty() {
+        let help = match list.is_empty() {
             true => "the drive has none with a usable format".to_owned(),
             false => format!("choose one of {}", list.join(", ")),
         };
-        Err(InputError::new(what, cure))
+        Err(InputError::new(what, help))
     }
 
     /// Combines the job with the drive's properties, and decides whether its range is filled first.
@@ -427,12 +427,12 @@ impl BenchContext {
         let draft = Draft { section: &section, keys: Keys::Flags, limits };
         let name = section.rw.and_then(|rw| rw.to_possible_value());
         let name = name.as_ref().map_or("job", PossibleValue::get_name);
-        let plan = draft.plan(name).map_err(|fault: KeyError| InputError::new(fault.what, fault.cure))?;
+        let plan = draft.plan(name).map_err(|fault: KeyError| InputError::new(fault.what, fault.help))?;
         let outstanding = u64::from(plan.workers) * u64::from(plan.iodepth);
         if outstanding > OUTSTANDING_MAX {
             let what = format!("the jobs have up to {outstanding} outstanding I/Os");
-            let cure = format!("lower `--iodepth` or `--numjobs`: at most {OUTSTANDING_MAX}");
-            return Err(InputError::new(what, cure));
+            let help = format!("lower `--iodepth` or `--numjobs`: at most {OUTSTANDING_MAX}");
+            return Err(InputError::new(what, help));
         }
         Ok((plan, fills))
     }

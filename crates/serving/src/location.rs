@@ -79,7 +79,7 @@ impl Holds {
     }
 
     fn check(self, device: &Device) -> Result<(), InputError> {
-        let (is_there, what, cure) = match self {
+        let (is_there, what, help) = match self {
             Holds::Pairs => (
                 !device.drive.pairs_nsids().is_empty(),
                 "pairs",
@@ -95,7 +95,7 @@ impl Holds {
             return Ok(());
         }
         let what = format!("the device file describes no drive with {what} in files");
-        Err(InputError::new(what, format!("{cure}, and `store = \"file\"` or no `store`")))
+        Err(InputError::new(what, format!("{help}, and `store = \"file\"` or no `store`")))
     }
 }
 

@@ -111,8 +111,8 @@ impl TcpHost {
         if addresses.is_empty() {
             let what =
                 format!("the Discovery Service at {service} knows of no subsystem {}", subsystem.as_str());
-            let cure = format!("choose one of those that `byteway bench --tcp {service} --discover` lists");
-            return Err(InputError::new(what, cure).into());
+            let help = format!("choose one of those that `byteway bench --tcp {service} --discover` lists");
+            return Err(InputError::new(what, help).into());
         }
         Ok(addresses)
     }

@@ -180,11 +180,11 @@ fn namespace(driver: &Driver, nsid: Option<u32>) -> Result<KvNamespace, InputErr
         None => "the drive has no key-value namespace".to_owned(),
     };
     let list: Vec<String> = namespaces.iter().map(|namespace| namespace.nsid.to_string()).collect();
-    let cure = match list.is_empty() {
+    let help = match list.is_empty() {
         true => "serve one with `personality = \"kv\"`, or with `kv_capacity`".to_owned(),
         false => format!("choose one of {}", list.join(", ")),
     };
-    Err(InputError::new(what, cure))
+    Err(InputError::new(what, help))
 }
 
 /// Attaches, runs the work, flushes and shuts down.

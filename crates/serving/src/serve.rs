@@ -128,9 +128,9 @@ impl Service {
             if let Some(other) = names.insert(name.clone(), file) {
                 let (other, file) = (other.display(), file.display());
                 let what = format!("two drives are called `{name}`: those of `{other}` and `{file}`");
-                let cure =
+                let help =
                     "write `name = \"...\"` in one of the files: sockets and serial numbers follow from it";
-                return Err(InputError::new(what, cure));
+                return Err(InputError::new(what, help));
             }
             let own = |folder: &Path| match files.len() {
                 1 => folder.to_path_buf(),
@@ -367,16 +367,16 @@ impl Opened {
 
 /// Listens for the hosts of drive `number`.
 fn listen(first: SocketAddr, number: usize) -> Result<nvme_tcp::Server, InputError> {
-    let cure = "name an address of this machine and a free port with --tcp, such as 127.0.0.1:4420; each \
+    let help = "name an address of this machine and a free port with --tcp, such as 127.0.0.1:4420; each \
                 further drive takes the next port";
     let mut address = first;
     // Port 0 selects any free port.
     if first.port() > 0 {
         let port = u16::try_from(number).ok().and_then(|number| first.port().checked_add(number));
-        let port = port.ok_or_else(|| InputError::new("more drives than ports", cure))?;
+        let port = port.ok_or_else(|| InputError::new("more drives than ports", help))?;
         address.set_port(port);
     }
-    nvme_tcp::Server::bind(address).map_err(|error| InputError::new(with_causes(&error), cure))
+    nvme_tcp::Server::bind(address).map_err(|error| InputError::new(with_causes(&error), help))
 }
 
 /// With TLS, if there are keys; otherwise with keys that hosts generate by authentication, if they can.

@@ -11,7 +11,7 @@ pub struct InputError {
     /// Description of the mistake, with the key and the value.
     pub what: String,
     /// How to fix it: the nearest valid name, the accepted units, the accepted range.
-    pub cure: String,
+    pub help: String,
 }
 
 /// A location in the user's input.
@@ -27,8 +27,8 @@ pub struct SourceLocation {
 
 impl InputError {
     /// An error without a location.
-    pub fn new(what: impl Into<String>, cure: impl Into<String>) -> Self {
-        InputError { place: None, what: what.into(), cure: cure.into() }
+    pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
+        InputError { place: None, what: what.into(), help: help.into() }
     }
 
     /// Sets the location of the error.
@@ -51,7 +51,7 @@ impl fmt::Display for SourceLocation {
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(place) = &self.place else {
-            return write!(f, "{}\n  cure: {}", self.what, self.cure);
+            return write!(f, "{}\n  help: {}", self.what, self.help);
         };
         writeln!(f, "{place}: {}", self.what)?;
         if let (Some((line, column)), Some((text, width))) = (place.position, &place.excerpt) {
@@ -60,7 +60,7 @@ impl fmt::Display for InputError {
             writeln!(f, "  {number} | {text}")?;
             writeln!(f, "  {gutter} | {}{}", " ".repeat(column - 1), "^".repeat((*width).max(1)))?;
         }
-        write!(f, "  cure: {}", self.cure)
+        write!(f, "  help: {}", self.help)
     }
 }
 

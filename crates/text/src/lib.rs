@@ -22,7 +22,7 @@
 //! assert_eq!(Picos(3_200_000).to_string(), "3.2 us");
 //!
 //! let error = "3.2".parse::<Picos>().unwrap_err();
-//! assert!(error.cure.contains("us"), "{error}");
+//! assert!(error.help.contains("us"), "{error}");
 //! assert!(suggest("iodeph", &["bs", "iodepth"]).contains("`iodepth`"));
 //! ```
 //!

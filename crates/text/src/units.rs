@@ -19,12 +19,12 @@ pub struct UnitError {
     /// Description of the mistake.
     pub what: String,
     /// How to fix it: the accepted units, with an example.
-    pub cure: String,
+    pub help: String,
 }
 
 impl fmt::Display for UnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}", self.what, self.cure)
+        write!(f, "{}\n{}", self.what, self.help)
     }
 }
 
@@ -159,12 +159,12 @@ impl Quantity {
         format!("{} with its unit in quotes, such as \"{}\"", self.noun, self.example)
     }
 
-    fn cure(&self) -> String {
+    fn help(&self) -> String {
         format!("write {}; the units are {}", self.expected(), self.unit_names())
     }
 
     fn error(&self, what: String) -> UnitError {
-        UnitError { what, cure: self.cure() }
+        UnitError { what, help: self.help() }
     }
 
     fn parse(&self, text: &str) -> Result<u64, UnitError> {
@@ -183,7 +183,7 @@ impl Quantity {
             }
             let mut error = self.error(format!("unknown unit `{}` in `{}`", excerpt(unit), excerpt(text)));
             if let Some(name) = nearest(unit, self.units.iter().map(|(name, _)| *name)) {
-                error.cure = format!("did you mean `{number} {name}`? {}", error.cure);
+                error.help = format!("did you mean `{number} {name}`? {}", error.help);
             }
             return Err(error);
         };
@@ -200,7 +200,7 @@ impl Quantity {
     fn too_large(&self, text: &str, (unit, scale): (&str, u64)) -> UnitError {
         UnitError {
             what: format!("`{}` is too large", excerpt(text)),
-            cure: format!("the most is {} {unit}; {}", u64::MAX / scale, self.cure()),
+            help: format!("the most is {} {unit}; {}", u64::MAX / scale, self.help()),
         }
     }
 
@@ -327,7 +327,7 @@ macro_rules! quantity {
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
                 json_schema!({
                     "type": "string",
-                    "description": $quantity.cure(),
+                    "description": $quantity.help(),
                     "pattern": concat!(r"^\s*[0-9][0-9_]*(\.[0-9_]+)?\s*(", $pattern, r")\s*$"),
                     "examples": [$quantity.example],
                 })
@@ -367,7 +367,7 @@ impl FromStr for Percent {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let error =
-            |what: String| Err(UnitError { what, cure: format!("write {PERCENT_EXPECTED}; the unit is %") });
+            |what: String| Err(UnitError { what, help: format!("write {PERCENT_EXPECTED}; the unit is %") });
         let (number, unit) = split_number(text.trim());
         if number.is_empty() {
             return error(format!("`{}` is not a percentage", excerpt(text)));
@@ -536,16 +536,16 @@ mod tests {
         ];
         for text in wrong {
             let error = text.parse::<Bytes>().unwrap_err();
-            assert!(error.cure.contains("KiB") && error.cure.contains("\"4 KiB\""), "{text:?}: {error}");
+            assert!(error.help.contains("KiB") && error.help.contains("\"4 KiB\""), "{text:?}: {error}");
         }
         let error = "4 kib".parse::<Bytes>().unwrap_err();
-        assert!(error.cure.starts_with("did you mean `4 KiB`?"), "{error}");
+        assert!(error.help.starts_with("did you mean `4 KiB`?"), "{error}");
         for (text, most) in
             [("1 ZiB", "15 EiB"), ("2 YB", "15 EiB"), ("16 EiB", "15 EiB"), ("999999999 TiB", "16777215 TiB")]
         {
             let error = text.parse::<Bytes>().unwrap_err();
             assert!(error.what.ends_with("is too large"), "{error}");
-            assert!(error.cure.starts_with(&format!("the most is {most};")), "{error}");
+            assert!(error.help.starts_with(&format!("the most is {most};")), "{error}");
         }
         assert!("5 msec".parse::<Picos>().is_err());
         assert!("7".parse::<Percent>().is_err());

@@ -97,8 +97,8 @@ pub(super) fn detect(head: &[u8], name: &str) -> Result<Format, InputError> {
     if let Some((_, _, what)) =
         FOREIGN.iter().find(|(at, magic, _)| head.get(*at..).is_some_and(|rest| rest.starts_with(magic)))
     {
-        let (is, cure) = what.split_once(": ").unwrap_or((what, "name another file"));
-        return Err(InputError::new(format!("the trace `{name}` is {is}"), cure));
+        let (is, help) = what.split_once(": ").unwrap_or((what, "name another file"));
+        return Err(InputError::new(format!("the trace `{name}` is {is}"), help));
     }
     let Some((line, text)) = lines(head).next() else {
         let what = format!("the trace `{name}` has no record in its first {} KiB", DETECT_BYTES >> 10);
@@ -106,16 +106,16 @@ pub(super) fn detect(head: &[u8], name: &str) -> Result<Format, InputError> {
     };
     let what =
         format!("cannot tell the format of the trace: `{}` is not a record of any known format", shown(text));
-    let cure = format!(
+    let help = format!(
         "a line of MQSim or SSDSim reads `{}`, one of MSR Cambridge `{}`; the formats are {}; force one {force}, and \
          skip broken lines with --skip-bad-lines",
         Format::Mqsim.spec().shape,
         Format::Msr.spec().shape,
         names(&Format::ALL)
     );
-    let cure =
-        format!("{cure}; or name the columns, as in `columns = \"time_us,op,offset,bytes\"` or --columns");
-    Err(InputError::new(what, cure).at(place(line)))
+    let help =
+        format!("{help}; or name the columns, as in `columns = \"time_us,op,offset,bytes\"` or --columns");
+    Err(InputError::new(what, help).at(place(line)))
 }
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_tie_is_an_error_that_names_the_candidates() {
         let error = detected("1 0 8 8 1\n419,W,8192,512,7\n").unwrap_err();
-        assert!(error.what.contains("mqsim, alibaba") && error.cure.contains("--from"), "{error}");
+        assert!(error.what.contains("mqsim, alibaba") && error.help.contains("--from"), "{error}");
         assert_eq!(detected("1 0 8 8 1\n419,W,8192,512,7\n2 0 8 8 1\n").unwrap(), Format::Mqsim);
     }
 
@@ -175,8 +175,8 @@ mod tests {
         let mut tar = vec![0; 1024];
         tar[257..262].copy_from_slice(b"ustar");
         assert!(detected(tar).unwrap_err().what.contains("a tar archive"));
-        assert!(detected("BZh91AY").unwrap_err().cure.contains("gzip"));
-        assert!(detected("hello\n").unwrap_err().cure.contains("oraclegeneral"));
+        assert!(detected("BZh91AY").unwrap_err().help.contains("gzip"));
+        assert!(detected("hello\n").unwrap_err().help.contains("oraclegeneral"));
         assert!(detected("").unwrap_err().what.contains("no record"));
         assert!(detected(vec![0; 4096]).is_err());
     }

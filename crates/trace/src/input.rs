@@ -44,8 +44,8 @@ pub(super) fn open(path: &Path) -> Result<Input, InputError> {
     })?;
     let Some((file, length)) = opened else {
         let what = format!("the trace `{shown}` is not a regular file");
-        let cure = "name a file, or `-` for the standard input";
-        return Err(InputError::new(what, cure));
+        let help = "name a file, or `-` for the standard input";
+        return Err(InputError::new(what, help));
     };
     Ok(Input { bytes: Box::new(file), length })
 }

@@ -74,9 +74,9 @@ impl ReadOptions {
             let what = format!(
                 "the format {name} has different units for offsets and sizes, so `unit` has no effect"
             );
-            let cure =
+            let help =
                 "leave `unit` (--unit) out; in a text format, `columns` (--columns) says each by itself";
-            return Err(InputError::new(what, cure));
+            return Err(InputError::new(what, help));
         }
         if self.action.is_some() && self.format != Format::Blkparse {
             let what = format!("the format {name} has one line per I/O, so `action` has no effect");

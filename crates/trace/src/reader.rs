@@ -233,10 +233,10 @@ impl Reader {
             Some(columns) => columns.to_string(),
             None => self.options.format.spec().shape.to_owned(),
         };
-        let cure = format!(
+        let help = format!(
             "a {noun} should read `{shape}`; correct it, or run with --skip-bad-lines to skip and count such {noun}s"
         );
-        Err(InputError::new(what, cure).at(self.place()))
+        Err(InputError::new(what, help).at(self.place()))
     }
 }
 

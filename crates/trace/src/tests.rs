@@ -28,7 +28,7 @@ fn the_first_record_tells_the_format() {
     let header = format!("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n{msr}");
     assert_eq!(all(&mut reader(header, false).unwrap()).unwrap().len(), 1);
     let error = reader("hello\n", false).err().unwrap();
-    assert!(error.to_string().contains("t.trace:1:1") && error.cure.contains("mqsim"), "{error}");
+    assert!(error.to_string().contains("t.trace:1:1") && error.help.contains("mqsim"), "{error}");
     assert!(reader("", false).is_err());
     assert!(reader("\n\n \n", false).is_err());
 }
@@ -40,7 +40,7 @@ fn a_broken_line_is_named_or_counted() {
     let error = all(&mut reader(text, false).unwrap()).unwrap_err();
     assert!(error.to_string().starts_with("t.trace:2:1: not a record"), "{error}");
     assert!(
-        error.cure.contains("--skip-bad-lines") && error.cure.contains(Format::Mqsim.spec().shape),
+        error.help.contains("--skip-bad-lines") && error.help.contains(Format::Mqsim.spec().shape),
         "{error}"
     );
     let mut lenient = reader(text, true).unwrap();

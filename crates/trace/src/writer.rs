@@ -97,26 +97,26 @@ impl<W: Write> Writer<W> {
         let others = "choose another format with --to";
         if record.kind == Kind::Trim && !spec.trims {
             if !self.lossy {
-                let cure = format!(
+                let help = format!(
                     "{others} (blkparse, iolog2, iolog3, biosnoop have them), or leave them out with --lossy"
                 );
-                return Err(self.unfit("it is a trim, and there are none", &cure));
+                return Err(self.unfit("it is a trim, and there are none", &help));
             }
             self.losses.trims += 1;
             return Ok(None);
         }
         if record.kind == Kind::Write && !spec.writes {
             if !self.lossy {
-                let cure = format!("{others}, or make them reads with --lossy");
-                return Err(self.unfit("it is a write, and there is no direction", &cure));
+                let help = format!("{others}, or make them reads with --lossy");
+                return Err(self.unfit("it is a write, and there is no direction", &help));
             }
             self.losses.directions += 1;
             fitting.kind = Kind::Read;
         }
         if !spec.devices && *self.device.get_or_insert(record.device) != record.device {
             if !self.lossy {
-                let cure = format!("pick one with --device, {others}, or merge all devices with --lossy");
-                return Err(self.unfit("it is a second device, and there is only one", &cure));
+                let help = format!("pick one with --device, {others}, or merge all devices with --lossy");
+                return Err(self.unfit("it is a second device, and there is only one", &help));
             }
             self.losses.devices += 1;
         }
@@ -152,8 +152,8 @@ impl<W: Write> Writer<W> {
                 record.offset_bytes,
                 spec.offset_unit
             );
-            let cure = "choose a format in bytes with --to (msr, alibaba, systor, iolog2, iolog3), or widen them with --lossy";
-            return Err(self.unfit(&what, cure));
+            let help = "choose a format in bytes with --to (msr, alibaba, systor, iolog2, iolog3), or widen them with --lossy";
+            return Err(self.unfit(&what, help));
         }
         // A widened trim would discard other data, so trims shrink instead.
         let (start, end) = match record.kind {
@@ -173,10 +173,10 @@ impl<W: Write> Writer<W> {
         Ok(Some((start, end - start)))
     }
 
-    fn unfit(&self, what: &str, cure: &str) -> InputError {
+    fn unfit(&self, what: &str, help: &str) -> InputError {
         let what =
             format!("record {} does not fit in the format {}: {what}", self.records + 1, self.format.name());
-        InputError::new(what, cure)
+        InputError::new(what, help)
     }
 
     /// Completes the trace; returns the output and the losses.

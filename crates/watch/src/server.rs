@@ -66,12 +66,12 @@ impl Watcher {
     pub fn bind(address: SocketAddr) -> Result<Watcher, InputError> {
         let failed = |error: io::Error| {
             let what = format!("cannot listen at `--http {address}`: {error}");
-            let cure = match error.kind() {
+            let help = match error.kind() {
                 io::ErrorKind::AddrInUse => "name a free port with --http, or 0 for any",
                 io::ErrorKind::PermissionDenied => "name a port above 1023 with --http",
                 _ => "name an address of this machine with --http, such as 127.0.0.1:9100",
             };
-            InputError::new(what, cure)
+            InputError::new(what, help)
         };
         let listener = StdListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;

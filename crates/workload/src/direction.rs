@@ -75,7 +75,7 @@ impl<T: Clone> PerDirection<T> {
 impl<T: Directed> FromStr for PerDirection<T> {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let wrong = |what: String| UnitError { what, cure: format!("write {}", T::EXPECTED) };
+        let wrong = |what: String| UnitError { what, help: format!("write {}", T::EXPECTED) };
         if text.split(',').count() > 3 {
             return Err(wrong(format!("`{}` has more than three parts", excerpt(text))));
         }
@@ -173,7 +173,7 @@ impl FromStr for Iops {
         let digits = text.replace('_', "");
         digits.parse().map(Iops).map_err(|_| UnitError {
             what: format!("`{}` is not a number of I/Os", excerpt(text)),
-            cure: format!("write {}", Self::EXPECTED),
+            help: format!("write {}", Self::EXPECTED),
         })
     }
 }
@@ -205,7 +205,7 @@ pub struct SizeRange {
 impl FromStr for SizeRange {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let wrong = |what: String| UnitError { what, cure: format!("write {}", Self::EXPECTED) };
+        let wrong = |what: String| UnitError { what, help: format!("write {}", Self::EXPECTED) };
         let (min, max) = text
             .split_once(['-', ':'])
             .ok_or_else(|| wrong(format!("`{}` is not a range", excerpt(text))))?;
@@ -240,7 +240,7 @@ pub fn split<'a>(text: &'a str, expected: &str) -> Result<Vec<(&'a str, &'a str)
     let parts: Vec<_> = text.split(':').map(|part| part.split_once('/').unwrap_or((part, ""))).collect();
     if parts.len() > PARTS_MAX {
         let what = format!("{} parts are too many", parts.len());
-        return Err(UnitError { what, cure: format!("write at most {PARTS_MAX}: {expected}") });
+        return Err(UnitError { what, help: format!("write at most {PARTS_MAX}: {expected}") });
     }
     Ok(parts.into_iter().map(|(left, right)| (left.trim(), right.trim())).collect())
 }
@@ -251,7 +251,7 @@ pub fn percentages<'a>(
     noun: &str,
     expected: &str,
 ) -> Result<Vec<u32>, UnitError> {
-    let wrong = |what: String| UnitError { what, cure: format!("write {expected}") };
+    let wrong = |what: String| UnitError { what, help: format!("write {expected}") };
     let mut sum = 0;
     for text in texts.clone().filter(|text| !text.is_empty()) {
         let share = text.parse().ok().filter(|share| (0..=100).contains(share));

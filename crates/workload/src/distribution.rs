@@ -55,7 +55,7 @@ const EXPECTED: &str = "\"random\", \"zipf:1.2\", \"pareto:0.2\", \"normal:10\",
 impl FromStr for Distribution {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let wrong = |what: String| UnitError { what, cure: format!("write {EXPECTED}") };
+        let wrong = |what: String| UnitError { what, help: format!("write {EXPECTED}") };
         let trimmed = text.trim();
         let (name, parameter) = trimmed.split_once(':').map_or((trimmed, None), |(n, p)| (n, Some(p.trim())));
         let number = |noun: &str, low: f64, high: f64, example: &str| {
@@ -66,7 +66,7 @@ impl FromStr for Distribution {
                 Ok(value) if (low..=high).contains(&value) => Ok(value),
                 Ok(_) => Err(UnitError {
                     what: format!("the {noun} of `{}` is out of range", excerpt(text)),
-                    cure: format!("choose a {noun} from {low} to {high}, such as \"{example}\""),
+                    help: format!("choose a {noun} from {low} to {high}, such as \"{example}\""),
                 }),
                 Err(_) => Err(wrong(format!("the {noun} of `{}` is not a number", excerpt(text)))),
             }

@@ -187,8 +187,8 @@ impl Replay {
         let (bytes, noun) = self.room(room);
         let (blocks, lba_bytes) = (room.blocks, self.mapping.lba_bytes);
         let what = format!("LBA {lba} is beyond the {noun} of {bytes}, {blocks} blocks of {lba_bytes} B");
-        let cure = "set `wrap = true` in [job.trace], or `beyond = \"scale\"` or \"compact\", or choose a larger drive";
-        InputError::new(what, cure).at(self.reader.place())
+        let help = "set `wrap = true` in [job.trace], or `beyond = \"scale\"` or \"compact\", or choose a larger drive";
+        InputError::new(what, help).at(self.reader.place())
     }
 }
 

@@ -192,7 +192,7 @@ fn an_address_beyond_the_range_is_an_error_with_its_line() {
     let (plan, _file) = trace_job("1 0 0 8 0\n2 0 512 8 1\n", |_, trace| trace.beyond = Beyond::Error);
     let error = scan_of(&plan).unwrap_err();
     assert!(error.to_string().contains(":2:1: LBA 64 is beyond"), "{error}");
-    assert!(error.cure.contains("wrap = true"));
+    assert!(error.help.contains("wrap = true"));
     let mut generator = Generator::new(&plan, 0, &Rng::new(1)).unwrap();
     assert_eq!(generator.by_ref().count(), 1);
     assert!(generator.error().is_some());
@@ -212,7 +212,7 @@ fn times_scale_and_records_are_dealt_in_turn() {
     assert_eq!(times(0), [0, 1_000_000]);
     assert_eq!(times(1), [500_000, 9_000_000_000_000_000]);
     let (plan, _file) = trace_job(text, |_, trace| trace.time_scale_q32 = 4000 << 32);
-    assert!(scan_of(&plan).unwrap_err().cure.contains("time_scale"));
+    assert!(scan_of(&plan).unwrap_err().help.contains("time_scale"));
     let (plan, _file) = trace_job(text, |settings, _| settings.count = Some(2));
     assert_eq!(scan_of(&plan).unwrap().commands, 2);
     let (plan, _file) = trace_job(text, |settings, _| settings.issue = Issue::Closed);
@@ -264,7 +264,7 @@ fn compact_addresses_are_numbered_by_first_use() {
     let many: String = (0..65).map(|index| format!("{index} 0 {} 8 0\n", index * 1_000_000)).collect();
     let error = layout_job(&many, Beyond::Compact, false).err().unwrap();
     assert!(error.to_string().contains(":65:1") && error.what.contains("256 KiB"), "{error}");
-    assert!(error.cure.contains("beyond = \"wrap\""), "{error}");
+    assert!(error.help.contains("beyond = \"wrap\""), "{error}");
     // A record of terabytes is refused before anything is allocated for it.
     let error = layout_job("0 0 0 18014398509481983 0\n", Beyond::Compact, false).err().unwrap();
     assert!(error.what.contains("longer than the job's range"), "{error}");

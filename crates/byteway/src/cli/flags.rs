@@ -22,11 +22,11 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     resolved(text, "write an address and a port, such as 127.0.0.1:4420")
 }
 
-fn resolved(text: &str, cure: &str) -> Result<SocketAddr, String> {
-    let found = text.to_socket_addrs().map_err(|error| format!("{error}: {cure}"))?;
+fn resolved(text: &str, help: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().map_err(|error| format!("{error}: {help}"))?;
     // Prefers IPv4, on which most servers listen, if a name has both kinds of addresses.
     let (first, rest): (Vec<_>, Vec<_>) = found.partition(SocketAddr::is_ipv4);
-    first.into_iter().chain(rest).next().ok_or_else(|| format!("no address found for that name: {cure}"))
+    first.into_iter().chain(rest).next().ok_or_else(|| format!("no address found for that name: {help}"))
 }
 
 /// Parses the address of watchers: a port alone is one of the loopback address.

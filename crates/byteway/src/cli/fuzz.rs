@@ -201,8 +201,8 @@ fn run_plan(
     file: &PathBuf,
     interrupt: &Interrupt,
 ) -> anyhow::Result<(Plan, Tally, Option<ReportedFailure>)> {
-    let cure = "pass a plan that `byteway fuzz` has printed for a failed run";
-    let wrong = |what: String| anyhow!(InputError::new(format!("{}: {what}", file.display()), cure));
+    let help = "pass a plan that `byteway fuzz` has printed for a failed run";
+    let wrong = |what: String| anyhow!(InputError::new(format!("{}: {what}", file.display()), help));
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let plan = Plan::from_toml(&text).map_err(wrong)?;
     let ended = run_caught(&plan);

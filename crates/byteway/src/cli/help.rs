@@ -92,13 +92,13 @@ fn text(words: &[String], command: &clap::Command) -> Result<String, InputError>
         let Some(found) = of.find_subcommand(word) else {
             let commands = of.get_subcommands().map(clap::Command::get_name);
             let topics = TOPICS.iter().map(|(topic, _)| *topic).filter(|_| words.len() == 1);
-            let cure = match nearest(word, commands.chain(topics)) {
+            let help = match nearest(word, commands.chain(topics)) {
                 Some(near) => format!(
                     "did you mean `{near}`? `byteway help topics` lists the topics, `byteway --help` the commands"
                 ),
                 None => "`byteway help topics` lists the topics, `byteway --help` the commands".to_owned(),
             };
-            return Err(InputError::new(format!("no such command or topic: `{word}`"), cure));
+            return Err(InputError::new(format!("no such command or topic: `{word}`"), help));
         };
         of = found;
     }
@@ -146,6 +146,6 @@ mod tests {
         assert!(shown(&["trace", "inspect"]).unwrap().contains("Usage: byteway trace inspect"));
         assert!(shown(&[]).unwrap().contains("Usage: byteway <COMMAND>"));
         let wrong = shown(&["limit"]).unwrap_err();
-        assert!(wrong.cure.contains("`limits`"), "{}", wrong.cure);
+        assert!(wrong.help.contains("`limits`"), "{}", wrong.help);
     }
 }

@@ -245,8 +245,8 @@ fn place(vfio_user: Option<&Path>, device: Option<&Path>, data: Option<&Path>) -
 impl Drive {
     fn place(&self) -> Result<DriveLocation, InputError> {
         place(self.vfio_user.as_deref(), self.drive.as_deref(), self.data.as_deref()).ok_or_else(|| {
-            let cure = "name a device file with --drive and a directory with --data, or a served drive with --vfio-user";
-            InputError::new("no drive is named", cure)
+            let help = "name a device file with --drive and a directory with --data, or a served drive with --vfio-user";
+            InputError::new("no drive is named", help)
         })
     }
 
@@ -379,7 +379,7 @@ impl Bench {
                 size(text).ok().and_then(|Bytes(bytes)| u32::try_from(bytes).ok()).map(ValueSizes::Fixed);
             let sizes = plain.map_or_else(|| text.parse(), Ok);
             sizes.map_err(|error: byteway_text::units::UnitError| {
-                InputError::new(format!("`{flag}`: {}", error.what), error.cure)
+                InputError::new(format!("`{flag}`: {}", error.what), error.help)
             })
         };
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();

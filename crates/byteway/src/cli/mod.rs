@@ -42,7 +42,7 @@ use byteway_serving::error::AttachedError;
 use byteway_serving::serve::ServiceError;
 use byteway_text::error::InputError;
 
-/// Version, commit, profile and target of this program. A `+` behind the commit: files differed from it.
+/// Version, commit, profile and target of this program, and the features that it lacks. A `+` behind the commit: files differed from it.
 pub const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (",
@@ -51,6 +51,7 @@ pub const VERSION: &str = concat!(
     env!("BYTEWAY_PROFILE"),
     ", ",
     env!("BYTEWAY_TARGET"),
+    env!("BYTEWAY_WITHOUT"),
     ")"
 );
 

@@ -201,7 +201,7 @@ mod tests {
             serde_json::from_str(&shown("cosmos", OutputFormat::Json).unwrap()).unwrap();
         assert_eq!(host["submit"], "60 ns");
         let error = shown("p450", OutputFormat::Table).unwrap_err();
-        assert!(error.what.contains("`p450`") && error.cure.contains("did you mean `p4500`"), "{error}");
+        assert!(error.what.contains("`p450`") && error.help.contains("did you mean `p4500`"), "{error}");
         let list = listed(Width::Narrow);
         for name in ["wd-zn540", "linux-interrupt", "roce-100g"] {
             assert!(list.contains(name), "{list}");

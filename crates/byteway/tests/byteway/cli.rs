@@ -1,4 +1,4 @@
-//! The binary as seen by a user: any invalid input ends with exit code 2, a message with position and cure, and no output written.
+//! The binary as seen by a user: any invalid input ends with exit code 2, a message with position and help, and no output written.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -35,7 +35,7 @@ fn refused(scenario: &str, trace: &str, arguments: &[&str], words: &[&str]) {
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(output.stdout.is_empty(), "{message}");
     assert_eq!(names(folder.path()), before, "{message}");
-    for word in words.iter().chain(&["error: ", "cure: "]) {
+    for word in words.iter().chain(&["error: ", "help: "]) {
         assert!(message.contains(word), "{word:?} is missing in: {message}");
     }
 }
@@ -48,7 +48,7 @@ fn spans_without_a_place_or_of_nothing_are_refused() {
     refused(SCENARIO, "", &["--out", "o", "--spans-ios", "0"], &["--spans-ios must not be 0", "1 or more"]);
 }
 
-// Without the position the user searches the whole file; without the cure, the manual.
+// Without the position the user searches the whole file; without the help, the manual.
 #[test]
 fn a_wrong_scenario_is_refused_with_place_and_cure() {
     let unknown_key = SCENARIO.replace("count", "cuont");
@@ -118,7 +118,7 @@ fn a_file_that_is_no_scenario_is_refused() {
         let output = byteway(folder.path(), &["run", file]);
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{message}");
-        assert!(message.contains(word) && message.contains("cure: "), "{message}");
+        assert!(message.contains(word) && message.contains("help: "), "{message}");
     }
     assert_eq!(byteway(folder.path(), &["rnu"]).status.code(), Some(2));
     assert_eq!(byteway(folder.path(), &["run"]).status.code(), Some(2));

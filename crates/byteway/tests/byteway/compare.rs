@@ -218,7 +218,7 @@ fn a_failed_point_is_shown_and_stops_nothing() {
 fn wrong_flags_are_refused_before_anything_runs() {
     let folder = round(READS);
     for (arguments, words) in [
-        (&["--vary", "iodepth=1,4,0"][..], &["--vary iodepth=0", "`job.0.iodepth` = 0", "cure: "][..]),
+        (&["--vary", "iodepth=1,4,0"][..], &["--vary iodepth=0", "`job.0.iodepth` = 0", "help: "][..]),
         (&["--vary", "iodepth=4,many"], &["--vary iodepth=many", "job.0.iodepth"]),
         (&["--vary", "iodept=1,2"], &["--vary iodept=1,2", "did you mean `iodepth`?"]),
         (&["--vary", "profile=a,b"], &["`drive.profile`, `host.profile`", "write it out"]),

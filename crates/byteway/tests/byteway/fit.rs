@@ -47,7 +47,7 @@ fn the_jobs_run_and_their_results_are_measurements() {
     assert!(first["read"]["clat_ns"]["percentile"]["50.000000"].as_f64().unwrap() > 1000.0, "{first}");
 }
 
-// A fit takes minutes: what is wrong must be said at once, with its place and a cure.
+// A fit takes minutes: what is wrong must be said at once, with its place and what helps.
 #[test]
 fn wrong_input_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();

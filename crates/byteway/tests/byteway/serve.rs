@@ -392,7 +392,7 @@ fn wrong_flags_are_refused_with_their_cure() {
             assert!(error.contains(word), "{word:?} is missing in: {error}");
         }
     };
-    refused(&["--bs", "5k"], &["`--bs`: 5 KiB is not a multiple of", "cure: ", "4 KiB"]);
+    refused(&["--bs", "5k"], &["`--bs`: 5 KiB is not a multiple of", "help: ", "4 KiB"]);
     refused(&["--iodepth", "0"], &["`--iodepth` = 0", "from 1 to"]);
     refused(&["--iodepth", "20000"], &["`--iodepth` = 20000", "from 1 to 16383"]);
     refused(&["--numjobs", "100000"], &["`--numjobs` = 100000", "from 1 to 1024"]);

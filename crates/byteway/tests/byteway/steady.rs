@@ -222,7 +222,7 @@ fn a_run_over_a_change_says_so() {
     assert!(changing.summary.to_tables().contains(text), "the terminal shows it");
     assert!(changing.summary.to_json().contains("not steady:"), "so does the JSON");
     let settled = cliff("iodepth = 32\nramp_time = '3 s'\nruntime = '2 s'\n");
-    assert_eq!(note(&settled), None, "that is the cure");
+    assert_eq!(note(&settled), None, "that is the remedy");
     let of_two = cliff(
         "iodepth = 32\nruntime = '1500 ms'\n[[job]]\nname = 'other'\nrw = 'randwrite'\nruntime = '1500 ms'\n",
     );

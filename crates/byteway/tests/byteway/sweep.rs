@@ -294,7 +294,7 @@ fn failed_points_are_shown_and_run_again_by_the_next_sweep() {
 
 #[test]
 fn wrong_spaces_are_refused_with_their_place_and_cure() {
-    for (search, what, cure) in [
+    for (search, what, help) in [
         ("", "nothing is varied", "[[vary]]"),
         ("[[vary]]\nkey = \"iodeph\"\nvalues = \"1\"\n", "`iodeph`", "iodepth"),
         ("[[vary]]\nkey = \"iodepth\"\nvalues = \"deep\"\n", "deep", ""),
@@ -330,7 +330,7 @@ fn wrong_spaces_are_refused_with_their_place_and_cure() {
         let output = sweep(folder.path(), "space.toml --out out");
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{search}: {said}");
-        assert!(said.contains(what) && said.contains(cure), "{search}: {said}");
+        assert!(said.contains(what) && said.contains(help), "{search}: {said}");
         assert!(!folder.path().join("out").exists(), "{search}: nothing is written");
     }
     let folder = tempfile::tempdir().unwrap();

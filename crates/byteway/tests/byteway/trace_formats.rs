@@ -157,7 +157,7 @@ fn what_is_lost_is_said_and_no_more_than_that() {
                 let WriteError::Unfit(error) = error.downcast::<WriteError>().unwrap() else {
                     panic!("the output takes all");
                 };
-                assert!(error.cure.contains("--to") && error.cure.contains("--lossy"), "{error}");
+                assert!(error.help.contains("--to") && error.help.contains("--lossy"), "{error}");
                 assert!(error.what.starts_with("record 2 does not fit"), "{error}");
             }
         }
@@ -235,7 +235,7 @@ fn no_bytes_break_a_reader() {
                         prop_assert!(record.bytes > 0 && record.offset_bytes + record.bytes <= 1 << 63);
                     }
                 }
-                Err(error) => prop_assert!(!error.cure.is_empty() && error.to_string().len() < 1500, "{}", error),
+                Err(error) => prop_assert!(!error.help.is_empty() && error.to_string().len() < 1500, "{}", error),
             }
         }
     });
@@ -281,9 +281,9 @@ fn the_polarity_can_be_turned_where_it_is_a_number() {
     }
     std::fs::write(&path, "419,W,8192,512,7\n").unwrap();
     let error = read(&path, &ReadOptions { reads_are: Some(0), ..ReadOptions::default() }).unwrap_err();
-    assert!(error.what.contains("alibaba") && error.cure.contains("--reads-are"), "{error}");
+    assert!(error.what.contains("alibaba") && error.help.contains("--reads-are"), "{error}");
     let error = read(&path, &ReadOptions { action: Some(Action::C), ..ReadOptions::default() }).unwrap_err();
-    assert!(error.cure.contains("--action"), "{error}");
+    assert!(error.help.contains("--action"), "{error}");
     std::fs::write(&path, "8,0 3 1 0.0 697 Q W 8 + 8 [x]\n8,0 3 2 0.5 697 C W 8 + 8 [0]\n").unwrap();
     let reader =
         Reader::open(&path, &ReadOptions { action: Some(Action::C), ..ReadOptions::default() }).unwrap();
@@ -308,7 +308,7 @@ fn what_is_cut_short_is_an_error() {
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() * 2 / 3]).unwrap();
         let error = read(&path, &ReadOptions { skip_bad_lines: true, ..ReadOptions::default() }).unwrap_err();
-        assert!(error.what.contains("cannot continue reading") && error.cure.contains(word), "{error}");
+        assert!(error.what.contains("cannot continue reading") && error.help.contains(word), "{error}");
     }
     let path = folder.path().join("t");
     write(&path, Format::Vscsi2, false, &records[..10]).unwrap();
@@ -399,7 +399,7 @@ fn every_format_survives_every_kind_of_damage() {
                         }
                     }
                     Err(error) => assert!(
-                        !error.cure.is_empty() && error.to_string().len() < 2500,
+                        !error.help.is_empty() && error.to_string().len() < 2500,
                         "{options:?}, {name}: {error}"
                     ),
                 }
@@ -486,7 +486,7 @@ fn bytes_in_a_format_of_sectors_are_doubted_and_can_be_said() {
     assert_eq!((msr[0].offset_bytes, msr[0].bytes), (4096, 8192));
     std::fs::write(&path, "0,8,512,R,0.5\n").unwrap();
     let error = read(&path, &ReadOptions { unit: Some(Unit::Bytes), ..ReadOptions::default() }).unwrap_err();
-    assert!(error.what.contains("spc") && error.cure.contains("--columns"), "{error}");
+    assert!(error.what.contains("spc") && error.help.contains("--columns"), "{error}");
 }
 
 // blktrace can record a single step of each I/O; read by another step such a file would be empty.
@@ -566,7 +566,7 @@ TIME(s)     COMM           PID     DISK      T SECTOR     BYTES   LAT(ms)
         std::fs::write(&path, format!("{text}{bad}\n")).unwrap();
         let error = read_any(&path).unwrap_err();
         assert!(error.to_string().contains("t:11:1") && error.what.contains(what), "{error}");
-        assert!(error.cure.contains("R|W sector bytes"), "{error}");
+        assert!(error.help.contains("R|W sector bytes"), "{error}");
         let options = ReadOptions { skip_bad_lines: true, ..ReadOptions::default() };
         assert_eq!(read(&path, &options).unwrap().1, wanted, "{bad}");
     }

@@ -65,7 +65,7 @@ fn real_traces_are_described() {
     assert_eq!((one.records, one.bytes, one.footprint.unit_bytes), (row.records, row.bytes, 16_384));
 }
 
-// Errors need a position and a cure; and a wrong file name must not show only after an hour of earlier traces.
+// Errors need a position and help; and a wrong file name must not show only after an hour of earlier traces.
 #[test]
 fn wrong_input_is_refused_with_place_and_cure() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,11 +76,11 @@ fn wrong_input_is_refused_with_place_and_cure() {
     let good = write("good.trace", "1 0 8 8 1\n2 0 8 8 0\n");
     let broken = write("broken.trace", "1 0 8 8 1\n2 0 eight 8 0\n");
     let cases: [(&[&str], &[&str]); 12] = [
-        (&[&good, "absent.trace"], &["absent.trace", "cannot read", "cure: "]),
+        (&[&good, "absent.trace"], &["absent.trace", "cannot read", "help: "]),
         (&[&broken], &["broken.trace:2:1", "`eight`", "--skip-bad-lines"]),
-        (&[&good, "--footprint-unit", "0 B"], &["--footprint-unit 0 B", "512 B to 1 GiB", "cure: "]),
+        (&[&good, "--footprint-unit", "0 B"], &["--footprint-unit 0 B", "512 B to 1 GiB", "help: "]),
         (&[&good, "--footprint-unit", "4 kb"], &["unknown unit `kb`", "4 kB"]),
-        (&[&good, "--samples", "63"], &["--samples 63", "64 to 16777216", "cure: "]),
+        (&[&good, "--samples", "63"], &["--samples 63", "64 to 16777216", "help: "]),
         (&[&good, "--from", "mqsin"], &["mqsin", "mqsim", "msr"]),
         (&[&good, "--device", "-1"], &["-1"]),
         (&[&good, "--unit", "16k"], &["--unit", "bytes, sectors"]),

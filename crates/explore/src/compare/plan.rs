@@ -82,8 +82,8 @@ impl Plan {
                 axes.iter().find(|other| other.paths.iter().any(|path| axis.paths.contains(path)))
             {
                 let what = format!("`{}` and `{}` are the same key", excerpt(&other.key), excerpt(&axis.key));
-                let cure = "give all values of a key in one --vary";
-                return Err(InputError::new(what, cure).at(place("--vary", flag)));
+                let help = "give all values of a key in one --vary";
+                return Err(InputError::new(what, help).at(place("--vary", flag)));
             }
             let set = |set: &&String| {
                 set.split('=').next().is_some_and(|key| axis.paths.iter().any(|p| p == key.trim()))
@@ -233,14 +233,14 @@ fn load_point(request: &Request, axes: &[Axis], choice: &[usize]) -> Result<Scen
 
 /// The values that `--baseline` fixes, by axis.
 fn fixed_values(flag: &str, axes: &[Axis], jobs: Jobs) -> Result<Vec<Option<usize>>, InputError> {
-    let refuse = |what: String, cure: String| InputError::new(what, cure).at(place("--baseline", flag));
+    let refuse = |what: String, help: String| InputError::new(what, help).at(place("--baseline", flag));
     let mut fixed = vec![None; axes.len()];
-    for item in split(flag).map_err(|(what, cure)| refuse(what, cure))? {
+    for item in split(flag).map_err(|(what, help)| refuse(what, help))? {
         let Some((key, value)) = item.split_once('=') else {
             let first = &axes[0];
-            let cure =
+            let help =
                 format!("name a value that is varied, such as {}={}", first.key, first.values[0].label);
-            return Err(refuse(format!("`{}` is not KEY=VALUE", excerpt(item)), cure));
+            return Err(refuse(format!("`{}` is not KEY=VALUE", excerpt(item)), help));
         };
         let key = key.trim();
         let same = |axis: &Axis| axis.key == key || resolve(key, jobs).is_ok_and(|paths| paths == axis.paths);

@@ -52,19 +52,19 @@ impl Axis {
     /// Parses one `--vary` for a scenario with these jobs.
     pub fn parse(flag: &str, jobs: impl Into<Jobs>) -> Result<Axis, InputError> {
         let example = "write --vary KEY=VALUE,VALUE, such as --vary iodepth=1..256x2 or --vary drive.profile=samsung-970-pro,mqsim-mlc";
-        let refuse = |what: String, cure: String| InputError::new(what, cure).at(place("--vary", flag));
+        let refuse = |what: String, help: String| InputError::new(what, help).at(place("--vary", flag));
         let Some((key, list)) = flag.split_once('=') else {
             return Err(refuse("no `=` in it".to_owned(), example.to_owned()));
         };
         let key = key.trim();
-        let paths = resolve(key, jobs).map_err(|(what, cure)| refuse(what, cure))?;
+        let paths = resolve(key, jobs).map_err(|(what, help)| refuse(what, help))?;
         let mut values: Vec<Value> = Vec::new();
-        for item in split(list).map_err(|(what, cure)| refuse(what, cure))? {
+        for item in split(list).map_err(|(what, help)| refuse(what, help))? {
             if item.is_empty() {
                 let what = format!("`{}` lacks a value", excerpt(key));
                 return Err(refuse(what, example.to_owned()));
             }
-            for raw in expand(item).map_err(|(what, cure)| refuse(what, cure))? {
+            for raw in expand(item).map_err(|(what, help)| refuse(what, help))? {
                 let label = unquoted(&raw).to_owned();
                 if values.iter().any(|value| value.label == label) {
                     let what = format!("`{}` has the value `{}` twice", excerpt(key), excerpt(&label));
@@ -73,8 +73,8 @@ impl Axis {
                 values.push(Value { raw, label, number: None });
                 if values.len() > POINTS_MAX {
                     let what = format!("`{}` has more than {POINTS_MAX} values", excerpt(key));
-                    let cure = "give the range a larger step, or double: 1..256x2";
-                    return Err(refuse(what, cure.to_owned()));
+                    let help = "give the range a larger step, or double: 1..256x2";
+                    return Err(refuse(what, help.to_owned()));
                 }
             }
         }
@@ -156,8 +156,8 @@ type Mistake = (String, String);
 pub(crate) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, Mistake> {
     let jobs = jobs.into();
     if key.is_empty() || key.split('.').any(|part| part.trim().is_empty()) {
-        let cure = "write the key before the `=`, such as iodepth, job.0.bs or drive.profile";
-        return Err((format!("`{}` is not a key", excerpt(key)), cure.to_owned()));
+        let help = "write the key before the `=`, such as iodepth, job.0.bs or drive.profile";
+        return Err((format!("`{}` is not a key", excerpt(key)), help.to_owned()));
     }
     let schema = byteway_scenario::scenario_schema();
     let keys_of = |definition: &serde_json::Value| -> Vec<String> {
@@ -202,7 +202,7 @@ pub(crate) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, M
             1 => homes.swap_remove(0),
             0 => {
                 let what = format!("no section of the scenario has the key `{}`", excerpt(first));
-                let cure = match nearest(first, names.iter().map(String::as_str)) {
+                let help = match nearest(first, names.iter().map(String::as_str)) {
                     Some(name) => format!("did you mean `{name}`? `byteway schema` lists the keys"),
                     None => {
                         "`byteway schema` lists the keys; those of a drive's profile begin with their section, such as \
@@ -210,7 +210,7 @@ pub(crate) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, M
                             .to_owned()
                     }
                 };
-                return Err((what, cure));
+                return Err((what, help));
             }
             _ => {
                 let list = homes.iter().map(|home| format!("`{home}`")).collect::<Vec<_>>().join(", ");
@@ -225,8 +225,8 @@ pub(crate) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, M
     let (section, count) = jobs.sections().into_iter().find(of_key).unwrap_or(("job", jobs.blocks));
     match key.strip_prefix(&format!("{section}.*.")) {
         None if key.contains('*') => {
-            let cure = "`*` can only stand for a job's number: job.*.iodepth";
-            Err((format!("`{}` is not a key", excerpt(&key)), cure.to_owned()))
+            let help = "`*` can only stand for a job's number: job.*.iodepth";
+            Err((format!("`{}` is not a key", excerpt(&key)), help.to_owned()))
         }
         None => Ok(vec![key]),
         Some(_) if count == 0 => {
@@ -309,8 +309,8 @@ fn expand(item: &str) -> Result<Vec<String>, Mistake> {
     // A path such as ../drive.toml, and quoted text, is no range.
     let Some(low) = Amount::parse(from) else { return Ok(vec![item.to_owned()]) };
     let wrong = |what: &str| {
-        let cure = "write 1..256x2 (doubling), 0..100+25 (in steps), 1..4 (by ones), or 4 KiB..1 MiB x2; text goes in quotes";
-        (format!("the range `{}` {what}", excerpt(item)), cure.to_owned())
+        let help = "write 1..256x2 (doubling), 0..100+25 (in steps), 1..4 (by ones), or 4 KiB..1 MiB x2; text goes in quotes";
+        (format!("the range `{}` {what}", excerpt(item)), help.to_owned())
     };
     let (to, step) = match rest.find(['x', '+']) {
         Some(at) => (&rest[..at], Some((rest.as_bytes()[at], &rest[at + 1..]))),
@@ -532,8 +532,8 @@ mod tests {
         assert!(resolve("value", 1).unwrap_err().1.contains("[[kv]]"));
         let (what, _) = resolve("profile", 1).unwrap_err();
         assert!(what.contains("`drive.profile`, `host.profile`"), "{what}");
-        let (_, cure) = resolve("iodept", 1).unwrap_err();
-        assert!(cure.contains("did you mean `iodepth`?"), "{cure}");
+        let (_, help) = resolve("iodept", 1).unwrap_err();
+        assert!(help.contains("did you mean `iodepth`?"), "{help}");
         assert!(resolve("iodepth", 0).unwrap_err().0.contains("no job"));
         assert!(resolve("drive.*.x", 1).unwrap_err().1.contains("job.*.iodepth"));
     }

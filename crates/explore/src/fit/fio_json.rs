@@ -130,14 +130,14 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    fn wrong(&self, at: &str, what: &str, cure: &str) -> InputError {
+    fn wrong(&self, at: &str, what: &str, help: &str) -> InputError {
         let place = SourceLocation { source: self.name.to_owned(), position: None, excerpt: None };
-        InputError::new(format!("`{at}`: {what}"), cure).at(place)
+        InputError::new(format!("`{at}`: {what}"), help).at(place)
     }
 
     /// The first JSON object with jobs.
     fn parse(&self, text: &str) -> Result<Value, InputError> {
-        let cure = "run fio with --output-format=json, and name its output";
+        let help = "run fio with --output-format=json, and name its output";
         let mut trouble = None;
         let (mut at, mut line) = (0, 0);
         let mut until = 0;
@@ -163,10 +163,10 @@ impl File<'_> {
                 let what = error.to_string();
                 let what = what.split(" at line ").next().unwrap_or_default();
                 let what = format!("the JSON is broken: {what}");
-                let cure = "run fio again: an interrupted run, or a full disk, leaves half a file";
-                InputError::new(what, cure).at(place(Some((line, error.column().max(1)))))
+                let help = "run fio again: an interrupted run, or a full disk, leaves half a file";
+                InputError::new(what, help).at(place(Some((line, error.column().max(1)))))
             }
-            None => InputError::new("there is no JSON of fio in this file", cure).at(place(None)),
+            None => InputError::new("there is no JSON of fio in this file", help).at(place(None)),
         })
     }
 }
@@ -183,14 +183,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn wrong(&self, below: &str, what: &str, cure: &str) -> InputError {
-        self.file.wrong(&format!("{}.{below}", self.at), what, cure)
+    fn wrong(&self, below: &str, what: &str, help: &str) -> InputError {
+        self.file.wrong(&format!("{}.{below}", self.at), what, help)
     }
 
     fn name(&self) -> Result<String, InputError> {
         let name = self.job.get("jobname").and_then(Value::as_str);
-        let cure = "run fio with --output-format=json, and name its output unchanged";
-        let name = name.ok_or_else(|| self.wrong("jobname", "the name of the job is missing", cure))?;
+        let help = "run fio with --output-format=json, and name its output unchanged";
+        let name = name.ok_or_else(|| self.wrong("jobname", "the name of the job is missing", help))?;
         match name.chars().count() <= 100 && !name.chars().any(char::is_control) && !name.is_empty() {
             true => Ok(name.to_owned()),
             false => Err(self.wrong("jobname", "this is no name", "use 1 to 100 printable characters")),
@@ -221,7 +221,7 @@ impl Reader<'_> {
 
     /// The load, or why the job is no point.
     fn load(&self, name: &str) -> Result<Result<Load, String>, InputError> {
-        let cure = "name fio's output unchanged";
+        let help = "name fio's output unchanged";
         let Some(rw) = self.option("rw").or_else(|| self.option("readwrite")) else {
             return Ok(Err("its `rw` is not among the options".to_owned()));
         };
@@ -244,7 +244,7 @@ impl Reader<'_> {
         let first = sizes.next().and_then(Result::ok).map(|bytes| bytes.0);
         let Some(bytes) = first.filter(|bytes| *bytes > 0) else {
             let what = format!("`{}` is not a size", excerpt(&bs));
-            return Err(self.wrong("job options.bs", &what, cure));
+            return Err(self.wrong("job options.bs", &what, help));
         };
         if !sizes.all(|size| size.is_ok_and(|size| size.0 == bytes)) {
             return Ok(Err("its I/Os have several sizes".to_owned()));
@@ -267,7 +267,7 @@ impl Reader<'_> {
             (None, None) => Some(50),
         };
         let Some(rwmixread) = mix.filter(|share| *share <= 100) else {
-            return Err(self.wrong("job options.rwmixread", "this is no share from 0 to 100", cure));
+            return Err(self.wrong("job options.rwmixread", "this is no share from 0 to 100", help));
         };
         let rate = match (self.option("rate"), self.option("rate_iops")) {
             (None, None) => None,
@@ -344,8 +344,8 @@ impl Reader<'_> {
         let found = path.iter().try_fold(side, |value, key| value.get(key));
         let below = || format!("{at}.{}", path.join("."));
         let Some(found) = found else {
-            let cure = "run fio 3.x with --output-format=json, without disabling its latencies";
-            return Err(self.wrong(&below(), "the figure is missing", cure));
+            let help = "run fio 3.x with --output-format=json, without disabling its latencies";
+            return Err(self.wrong(&below(), "the figure is missing", help));
         };
         match found.as_f64() {
             Some(number) if number.is_finite() && number > 0.0 && number < 1e15 => Ok(number),
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(read_fio("results.json", &around).unwrap(), found);
     }
 
-    // Whatever is wrong has to be said with its place and a cure, not by a panic or a fit to nonsense.
+    // Whatever is wrong has to be said with its place and what helps, not by a panic or a fit to nonsense.
     #[test]
     fn hostile_files_are_refused_with_place_and_cure() {
         let job = |options: &str, read: &str| {
@@ -439,7 +439,7 @@ mod tests {
             let error = read_fio("f.json", &text).map(|found| format!("{found:?}")).unwrap_err();
             let message = error.to_string();
             assert!(message.contains(said), "{shown}: {message}");
-            assert!(message.starts_with("f.json") && message.contains("cure: "), "{shown}: {message}");
+            assert!(message.starts_with("f.json") && message.contains("help: "), "{shown}: {message}");
         }
     }
 

@@ -168,14 +168,14 @@ fn check_sets(sets: &[String]) -> Result<(), InputError> {
         if matches!(key, "drive" | "drive.profile" | "drive.override") {
             let what =
                 format!("`{key}` can't be set: the profile that is written names its base and each key");
-            let cure =
+            let help =
                 "name the base by --base, and write a key each, such as drive.override.link.generation=4";
-            return Err(InputError::new(what, cure));
+            return Err(InputError::new(what, help));
         }
         if key.starts_with("drive.override.") && value.starts_with('{') {
             let what = format!("`{}` sets a section as a whole", excerpt(set));
-            let cure = format!("write a key each, such as {key}.KEY=VALUE");
-            return Err(InputError::new(what, cure));
+            let help = format!("write a key each, such as {key}.KEY=VALUE");
+            return Err(InputError::new(what, help));
         }
     }
     Ok(())

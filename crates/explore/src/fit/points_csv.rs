@@ -65,12 +65,12 @@ pub fn read_csv(name: &str, text: &str) -> Result<Measurements, InputError> {
     let lines = text.lines().enumerate();
     let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
     let place = |position| SourceLocation { source: name.to_owned(), position, excerpt: None };
-    let cure = format!("begin with the line `{}`", COLUMNS[..8].join(","));
+    let help = format!("begin with the line `{}`", COLUMNS[..8].join(","));
     let Some((number, first)) = lines.next() else {
-        return Err(InputError::new("the table is empty", cure).at(place(None)));
+        return Err(InputError::new("the table is empty", help).at(place(None)));
     };
     let header = cells(first).unwrap_or_default();
-    let wrong = |what: String, cure: String| InputError::new(what, cure).at(place(Some((number + 1, 1))));
+    let wrong = |what: String, help: String| InputError::new(what, help).at(place(Some((number + 1, 1))));
     for (at, column) in header.iter().enumerate() {
         if !COLUMNS.contains(&column.as_str()) {
             let what = format!("`{}` is no column", excerpt(column));
@@ -81,7 +81,7 @@ pub fn read_csv(name: &str, text: &str) -> Result<Measurements, InputError> {
         }
     }
     if let Some(missing) = REQUIRED.iter().find(|column| !header.iter().any(|own| own == *column)) {
-        return Err(wrong(format!("the column `{missing}` is missing"), cure));
+        return Err(wrong(format!("the column `{missing}` is missing"), help));
     }
     let mut out = Measurements::default();
     for (count, (number, text)) in lines.enumerate() {
@@ -124,8 +124,8 @@ pub fn read_csv(name: &str, text: &str) -> Result<Measurements, InputError> {
         }
     }
     if out.points.is_empty() {
-        let cure = "add a line for each measured figure";
-        return Err(InputError::new("the table has no measurements", cure).at(place(None)));
+        let help = "add a line for each measured figure";
+        return Err(InputError::new("the table has no measurements", help).at(place(None)));
     }
     out.name_apart();
     Ok(out)
@@ -151,14 +151,14 @@ fn cells(line: &str) -> Option<Vec<String>> {
 }
 
 impl Line<'_> {
-    fn wrong(&self, column: &str, what: String, cure: &str) -> InputError {
+    fn wrong(&self, column: &str, what: String, help: &str) -> InputError {
         let shown = self.text.chars().count() <= 120 && !self.text.chars().any(char::is_control);
         let place = SourceLocation {
             source: self.file.to_owned(),
             position: Some((self.number, 1)),
             excerpt: shown.then(|| (self.text.to_owned(), self.text.chars().count())),
         };
-        InputError::new(format!("`{column}`: {what}"), cure).at(place)
+        InputError::new(format!("`{column}`: {what}"), help).at(place)
     }
 
     fn cell(&self, column: &str) -> Option<&str> {
@@ -337,7 +337,7 @@ mod tests {
                 continue;
             }
             let message = found.unwrap_err().to_string();
-            assert!(message.contains(said) && message.contains("cure: "), "{text}: {message}");
+            assert!(message.contains(said) && message.contains("help: "), "{text}: {message}");
             assert!(message.starts_with("t.csv"), "{message}");
         }
     }

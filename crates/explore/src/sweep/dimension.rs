@@ -65,23 +65,23 @@ impl DimensionSection {
     /// There is no such key, a value is no value, or both `values` and a range are given.
     pub fn check(&self, jobs: Jobs) -> Result<Dimension, InputError> {
         let place = || place("vary", &self.key);
-        let refuse = |what: String, cure: &str| InputError::new(what, cure).at(place());
+        let refuse = |what: String, help: &str| InputError::new(what, help).at(place());
         let key = excerpt(&self.key);
         match (&self.values, &self.from, &self.to) {
             (Some(values), None, None) => Axis::parse(&format!("{}={values}", self.key), jobs)
                 .map(Dimension::Values)
                 .map_err(|error| error.at(place())),
             (None, Some(from), Some(to)) => {
-                let paths = resolve(&self.key, jobs).map_err(|(what, cure)| refuse(what, &cure))?;
-                let cure =
+                let paths = resolve(&self.key, jobs).map_err(|(what, help)| refuse(what, &help))?;
+                let help =
                     "write numbers, sizes or times of one kind, such as from = \"20 us\" and to = \"100 us\"";
                 let amount = |text: &str| {
                     Amount::parse(text)
-                        .ok_or_else(|| refuse(format!("`{key}`: `{}` is no amount", excerpt(text)), cure))
+                        .ok_or_else(|| refuse(format!("`{key}`: `{}` is no amount", excerpt(text)), help))
                 };
                 let ends = (amount(from)?, amount(to)?);
                 if !ends.0.is_like(ends.1) {
-                    return Err(refuse(format!("`{key}` starts and ends in different units"), cure));
+                    return Err(refuse(format!("`{key}` starts and ends in different units"), help));
                 }
                 if ends.1.value() <= ends.0.value() {
                     return Err(refuse(format!("`{key}` ends before its start"), "swap `from` and `to`"));

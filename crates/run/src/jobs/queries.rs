@@ -79,7 +79,7 @@ pub(super) struct Queries {
 fn of_job(job: &str) -> impl Fn(SessionError) -> RunError + '_ {
     move |source| match source {
         SessionError::Input(error) => {
-            RunError::Input(InputError::new(format!("job `{job}`: {}", error.what), error.cure))
+            RunError::Input(InputError::new(format!("job `{job}`: {}", error.what), error.help))
         }
         source => RunError::Query { job: job.to_owned(), source: Box::new(source) },
     }

@@ -48,8 +48,8 @@ impl Flash {
                     "`flash.slc`: {} pages of {types} types leave a cell of a block unused in one-bit mode",
                     self.pages
                 );
-                let cure = format!("make `flash.pages` a multiple of {types}, or leave `flash.slc` out");
-                return Err(fault("flash.slc", what, cure));
+                let help = format!("make `flash.pages` a multiple of {types}, or leave `flash.slc` out");
+                return Err(fault("flash.slc", what, help));
             }
         }
         if let Some(suspend) = &self.suspend {

@@ -12,12 +12,12 @@ pub struct KeyError {
     /// The mistake.
     pub what: String,
     /// Correction to suggest.
-    pub cure: String,
+    pub help: String,
 }
 
 /// The error of an invalid value.
-pub(crate) fn fault(path: impl Into<String>, what: impl Into<String>, cure: impl Into<String>) -> KeyError {
-    KeyError { path: path.into(), what: what.into(), cure: cure.into() }
+pub(crate) fn fault(path: impl Into<String>, what: impl Into<String>, help: impl Into<String>) -> KeyError {
+    KeyError { path: path.into(), what: what.into(), help: help.into() }
 }
 
 pub(crate) fn within<T: PartialOrd + std::fmt::Display>(

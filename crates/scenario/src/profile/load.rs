@@ -77,8 +77,8 @@ fn parse<'t>(
         None => {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
             let what = format!("there is no built-in {noun} `{}`", excerpt(name));
-            let cure = format!("{}; or write the path of a .toml file", suggest(name, &names));
-            Err(InputError::new(what, cure).at(sources.place(name_span)))
+            let help = format!("{}; or write the path of a .toml file", suggest(name, &names));
+            Err(InputError::new(what, help).at(sources.place(name_span)))
         }
     }
 }
@@ -93,8 +93,8 @@ fn take_base(
     match base.into_inner() {
         DeValue::String(name) => Ok(Some((name.into_owned(), span))),
         _ => {
-            let cure = "write the name of a profile in quotes, or the path of one";
-            Err(InputError::new("`base`: only a text fits here", cure).at(sources.place(&span)))
+            let help = "write the name of a profile in quotes, or the path of one";
+            Err(InputError::new("`base`: only a text fits here", help).at(sources.place(&span)))
         }
     }
 }

@@ -717,7 +717,7 @@ impl Profile {
             ));
         }
         endpoints.check(self.flash.channels)?;
-        let wrong = |key: &str, what: &str, cure: &str| Err(fault(key, what, cure));
+        let wrong = |key: &str, what: &str, help: &str| Err(fault(key, what, help));
         if self.firmware.plp {
             return wrong(
                 "firmware.plp",

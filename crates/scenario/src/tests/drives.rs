@@ -151,9 +151,9 @@ fn a_cure_names_the_section_of_copies() {
     let copies = "[[drive]]\nname = \"s\"\ncopies = 2\nprofile = \"mqsim-mlc\"\n";
     let text = format!("{copies}{}numjobs = 900\n", job("\"all\""));
     let wrong = parse(&text, &[]).unwrap_err();
-    let cure = "drive.0.override.controller.max_io_queues = 900";
-    assert!(wrong.what.contains("drive `s0`") && wrong.cure.contains(cure), "{wrong}");
-    assert!(parse(&text, &[&cure.replace(" = ", "=")]).is_ok());
+    let help = "drive.0.override.controller.max_io_queues = 900";
+    assert!(wrong.what.contains("drive `s0`") && wrong.help.contains(help), "{wrong}");
+    assert!(parse(&text, &[&help.replace(" = ", "=")]).is_ok());
 }
 
 // If a job does not fit one of its drives, the message has to say which one.

@@ -116,8 +116,8 @@ fn the_printed_scenario_gives_the_same_plan() {
 // An error that referred to the translated scenario would mention lines that the user never wrote.
 #[test]
 fn errors_stand_where_the_job_file_has_them() {
-    let no = |lines: &str, place: &str, what: &str, cure: &str| {
-        assert_error(load(&format!("[a]\n{lines}\n")), place, what, cure);
+    let no = |lines: &str, place: &str, what: &str, help: &str| {
+        assert_error(load(&format!("[a]\n{lines}\n")), place, what, help);
     };
     no("rw=read\nsize=9t", "j.fio:3:6", "not within the namespace", "larger drive");
     no("rw=read\n  bs = 6000\nsize=1g", "j.fio:3:8", "not a multiple", "multiple of 4 KiB");
@@ -256,7 +256,7 @@ fn files_are_included_where_they_are_named() {
     let place = error.place.as_ref().unwrap();
     assert!(place.source.ends_with("deeper.fio") && place.position == Some((2, 6)), "{error}");
     let error = load("[a]\ninclude loop.fio\n").unwrap_err();
-    assert!(error.cure.contains("includes itself"), "{error}");
+    assert!(error.help.contains("includes itself"), "{error}");
 }
 
 // Operations of such an engine are not I/O of a drive, regardless of the job's other keys.

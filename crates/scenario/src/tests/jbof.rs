@@ -54,7 +54,7 @@ fn a_platform_says_what_drives_have() {
 // Each mistake is reported at its location, with a remedy.
 #[test]
 fn mistakes_of_a_box_are_named_where_they_stand() {
-    for (lines, what, cure) in [
+    for (lines, what, help) in [
         ("platform = \"jbod\"", "`jbod` is not one of the choices", ""),
         ("cores = 0", "`jbof.cores` = 0", "from 1 to 64"),
         ("dram = 0.0", "`jbof.dram` = 0 is out of range", "0.001 to 1 GB"),
@@ -73,15 +73,15 @@ fn mistakes_of_a_box_are_named_where_they_stand() {
         ),
     ] {
         let error = boxed(lines).unwrap_err();
-        assert!(error.what.contains(what) && error.cure.contains(cure), "{lines}: {error}");
+        assert!(error.what.contains(what) && error.help.contains(help), "{lines}: {error}");
         assert_eq!(error.place.clone().unwrap().position.unwrap().0, 7, "{lines}: {error}");
     }
     // Each of these would have no effect, or affect only the price, and be taken for a result.
     let oc = boxed("platform = \"oc\"\ncores = 1").unwrap_err();
-    assert!(oc.what.contains("`jbof.cores`") && oc.cure.contains("[host.override]"), "{oc}");
+    assert!(oc.what.contains("`jbof.cores`") && oc.help.contains("[host.override]"), "{oc}");
     assert_eq!(oc.place.unwrap().position.unwrap().0, 8);
     let cached = boxed_with("\noverride.firmware.map_cache = \"1 MiB\"", "dram = 0.25").unwrap_err();
-    assert!(cached.what.contains("is `jbof.dram`") && cached.cure.contains("set it to false"), "{cached}");
+    assert!(cached.what.contains("is `jbof.dram`") && cached.help.contains("set it to false"), "{cached}");
     assert_eq!(cached.place.unwrap().position.unwrap().0, 6);
     assert!(boxed_with("\noverride.firmware.map_cache = false", "dram = 0.25").is_ok());
     let extents = boxed_with("\noverride = { firmware = { extents = {} } }", "platform = \"espresso\"");
@@ -114,7 +114,7 @@ fn a_drive_of_a_box_has_a_queue_pair_for_its_peers() {
     assert!(with(7).is_ok());
     let error = with(8).unwrap_err();
     assert!(error.what.contains("a drive of a box one more for its peers"), "{error}");
-    assert!(error.cure.contains("override.controller.max_io_queues = 9"), "{error}");
+    assert!(error.help.contains("override.controller.max_io_queues = 9"), "{error}");
     assert_eq!(error.place.unwrap().position.unwrap().0, 13);
 }
 

@@ -17,8 +17,8 @@ fn synthetic(scenario: &Scenario) -> Synthetic {
 fn every_key_of_a_job_has_its_error() {
     let with = |line: &str| job(&format!("rw = \"randrw\"\ncount = 1\n{line}\n"));
     let at = |column: u32| format!("s.toml:6:{column}: ");
-    let no = |line: &str, place: &str, what: &str, cure: &str| {
-        assert_error(with(line), &format!("s.toml:{place}: "), what, cure);
+    let no = |line: &str, place: &str, what: &str, help: &str| {
+        assert_error(with(line), &format!("s.toml:{place}: "), what, help);
     };
     no("bs = \"4k,6k\"", "6:6", "6 KiB is not a multiple", "multiple of 4 KiB");
     no("bs = \"4k,4k,4k,4k\"", "6:6", "more than three parts", "\"4k,16k,1m\"");
@@ -39,8 +39,8 @@ fn every_key_of_a_job_has_its_error() {
         "unknown key `distribution`",
         "did you mean `random_distribution`?",
     );
-    let distribution = |value: &str, what: &str, cure: &str| {
-        no(&format!("random_distribution = \"{value}\""), "6:23", what, cure);
+    let distribution = |value: &str, what: &str, help: &str| {
+        no(&format!("random_distribution = \"{value}\""), "6:23", what, help);
     };
     distribution("zipf:-1", "theta", "0.001 to 20");
     distribution("zipf", "lacks its theta", "\"zipf:1.2\"");

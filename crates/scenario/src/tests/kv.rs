@@ -35,7 +35,7 @@ fn the_least_job_gets_its_defaults() {
 // Each of these would otherwise run with another meaning, run indefinitely, or not at all.
 #[test]
 fn what_contradicts_itself_is_named() {
-    for (lines, what, cure) in [
+    for (lines, what, help) in [
         ("workload = \"w-x\"\n", "w-x", "w-a"),
         ("workload = \"fillseq\"\nkeys = 10\n", "needs `value`", "value ="),
         ("workload = \"w-b\"\nvalue = \"8 B\"\ncount = 1\n", "`kv.0.value`", "leave it out"),
@@ -84,7 +84,7 @@ fn what_contradicts_itself_is_named() {
         let error = with(lines).unwrap_err();
         let shown = error.to_string();
         assert!(error.what.contains(what), "what {what:?} in: {shown}");
-        assert!(error.cure.contains(cure), "cure {cure:?} in: {shown}");
+        assert!(error.help.contains(help), "help {help:?} in: {shown}");
         assert!(shown.starts_with("s.toml:"), "{shown}");
     }
 }

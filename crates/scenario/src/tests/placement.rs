@@ -46,7 +46,7 @@ fn profiles_say_where_their_firmware_runs() {
 // Each mistake is reported at its location, with a remedy.
 #[test]
 fn mistakes_of_placement_are_named_where_they_stand() {
-    for (profile, keys, what, cure) in [
+    for (profile, keys, what, help) in [
         ("fssd", "endpoints.count = 3", "don't divide among `endpoints.count` = 3", "a divisor"),
         ("fssd", "endpoints.count = 0", "`endpoints.count`", "from 1 to 64"),
         ("fssd", "firmware.plp = true", "no capacitors", "false"),
@@ -85,7 +85,7 @@ fn mistakes_of_placement_are_named_where_they_stand() {
         let place = error.place.as_ref().and_then(|place| place.position);
         assert!(place.is_some(), "{profile}, {keys}: no place in {shown}");
         assert!(error.what.contains(what), "{profile}, {keys}: {shown}");
-        assert!(error.cure.contains(cure), "{profile}, {keys}: {shown}");
+        assert!(error.help.contains(help), "{profile}, {keys}: {shown}");
     }
 }
 
@@ -148,12 +148,12 @@ fn mistakes_of_arrays_are_named_where_they_stand() {
 }
 
 /// The setting that a remedy recommends, as a user types it: `set KEY = VALUE`.
-fn told_to_set(cure: &str) -> String {
-    let (_, rest) = cure.split_once("set ").unwrap_or_else(|| panic!("nothing to set in: {cure}"));
+fn told_to_set(help: &str) -> String {
+    let (_, rest) = help.split_once("set ").unwrap_or_else(|| panic!("nothing to set in: {help}"));
     let word = |text: &str| {
         text.trim_matches(['`', ',', ' ']).split([' ', '`', ',']).next().unwrap_or_default().to_owned()
     };
-    let (key, value) = rest.split_once('=').unwrap_or_else(|| panic!("no value in: {cure}"));
+    let (key, value) = rest.split_once('=').unwrap_or_else(|| panic!("no value in: {help}"));
     format!("{}={}", word(key), word(value))
 }
 
@@ -181,7 +181,7 @@ fn every_cure_is_a_key_that_parses() {
         format!("[drive]\nprofile = \"fssd\"\n{HOST}{JOB}numjobs = 100\n"),
     ] {
         let error = parse(&text, &[]).unwrap_err();
-        let set = told_to_set(&error.cure);
+        let set = told_to_set(&error.help);
         if let Err(error) = parse(&text, &[&set]) {
             panic!("--set {set} does not help: {error}");
         }
@@ -238,7 +238,7 @@ fn every_cure_is_a_key_that_parses() {
         for set in sets {
             let (key, _) = set.split_once('=').unwrap();
             let last = key.rsplit('.').next().unwrap();
-            let said = format!("{} {}", error.what, error.cure);
+            let said = format!("{} {}", error.what, error.help);
             assert!(said.contains(last), "`{key}` is not in: {shown}");
         }
         if let Err(error) = parse(&text, sets) {

@@ -54,7 +54,7 @@ fn a_section_gives_a_drive_programs() {
 // without a location.
 #[test]
 fn values_out_of_bounds_are_named() {
-    for (line, what, cure) in [
+    for (line, what, help) in [
         ("memory = \"1 KiB\"", "`programs.memory` = 1 KiB", "4 KiB"),
         ("memory = \"17 GiB\"", "`programs.memory` = 17 GiB", "16 GiB"),
         ("memory = \"4097 B\"", "`programs.memory`", "multiple of 4 KiB"),
@@ -73,7 +73,7 @@ fn values_out_of_bounds_are_named() {
         ("call_weight = 2000000", "`programs.call_weight`", "1000000"),
     ] {
         let result = tables(&format!("[drive.override.programs]\n{line}\n"));
-        assert_error(result, "s.toml:10:", what, cure);
+        assert_error(result, "s.toml:10:", what, help);
     }
 }
 

@@ -50,7 +50,7 @@ fn a_query_is_said_in_any_form() {
 // An invalid query would otherwise be found after building and loading, or count as a failed query.
 #[test]
 fn wrong_queries_have_their_line_and_their_cure() {
-    for (lines, line, what, cure) in [
+    for (lines, line, what, help) in [
         ("sql = \"SELEC id FROM particles\"\ncount = 1\n", "s.toml:9:7", "invalid SQL", "write one SELECT"),
         (
             "sql = \"SELECT mass FROM particles\"\ncount = 1\n",
@@ -94,7 +94,7 @@ fn wrong_queries_have_their_line_and_their_cure() {
             "drive",
         ),
     ] {
-        assert_error(with(lines), line, what, cure);
+        assert_error(with(lines), line, what, help);
     }
 }
 
@@ -111,7 +111,7 @@ fn wrong_tables_are_named() {
         )
     };
     let tables = "personality = \"tables\"\n";
-    for (personality, table, line, what, cure) in [
+    for (personality, table, line, what, help) in [
         ("", "generate = \"vpic\"\nrows = 5\n", "s.toml:3", "holds no tables", "personality"),
         (tables, "", "s.toml:4", "come from a file or a generator", "file ="),
         (tables, "generate = \"vpic\"\n", "s.toml:6", "`drive.table.0.rows`", "rows ="),
@@ -119,7 +119,7 @@ fn wrong_tables_are_named() {
         (tables, "file = \"none.parquet\"\n", "s.toml:6", "none.parquet", "check the path"),
         (tables, "file = \"none.parquet\"\nrows = 5\n", "s.toml:7", "a file determines", "leave it out"),
     ] {
-        assert_error(drive(personality, table), line, what, cure);
+        assert_error(drive(personality, table), line, what, help);
     }
     let scale = drive(tables, "generate = \"tpch-lineitem\"\nscale = 0.01\n").unwrap();
     assert_eq!(

@@ -85,8 +85,8 @@ impl PairsBench {
         let bytes = outstanding.saturating_mul(command).saturating_add(64 << 20);
         if bytes > MEMORY_BYTES_MAX.0 {
             let what = format!("{outstanding} outstanding operations of {} are too many", Bytes(value));
-            let cure = format!("lower `--iodepth` or `--numjobs`: together at most {MEMORY_BYTES_MAX}");
-            return Err(InputError::new(what, cure));
+            let help = format!("lower `--iodepth` or `--numjobs`: together at most {MEMORY_BYTES_MAX}");
+            return Err(InputError::new(what, help));
         }
         Ok(bytes)
     }
@@ -189,8 +189,8 @@ impl PairsBench {
         if !wanted.methods().is_within(driver.capabilities().offered()) {
             let what =
                 format!("`--method {}`: the drive does not support it", self.transfer.rules.method.name());
-            let cure = "serve one whose profile lists it in `transfer.methods`, or choose another";
-            return Err(InputError::new(what, cure));
+            let help = "serve one whose profile lists it in `transfer.methods`, or choose another";
+            return Err(InputError::new(what, help));
         }
         Ok(())
     }
@@ -218,6 +218,6 @@ async fn check_empty(driver: &Driver, nsid: u32) -> Result<(), AttachedError> {
         return Ok(());
     }
     let what = format!("namespace {nsid} has key-value pairs whose expected values are unknown");
-    let cure = "add --erase, which deletes them, or --no-verify";
-    Err(InputError::new(what, cure).into())
+    let help = "add --erase, which deletes them, or --no-verify";
+    Err(InputError::new(what, help).into())
 }

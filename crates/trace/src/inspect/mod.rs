@@ -100,9 +100,9 @@ impl Options {
         }
         if !(SAMPLES_MIN..=SAMPLES_MAX).contains(&self.samples) {
             let what = format!("--samples {} is out of range", self.samples);
-            let cure =
+            let help =
                 format!("choose {SAMPLES_MIN} to {SAMPLES_MAX}, or --exact; the usual number is {SAMPLES}");
-            return Err(InputError::new(what, cure));
+            return Err(InputError::new(what, help));
         }
         Ok(())
     }
@@ -138,8 +138,8 @@ pub fn inspect(
         if !inspector.record(&record) {
             let limit = options.exact_units_max;
             let what = format!("--exact: more than {limit} units, which would take too much memory");
-            let cure = "leave out --exact for an estimate from a sample, or choose a longer --footprint-unit";
-            return Err(InputError::new(what, cure).at(reader.place()));
+            let help = "leave out --exact for an estimate from a sample, or choose a longer --footprint-unit";
+            return Err(InputError::new(what, help).at(reader.place()));
         }
         progress(inspector.records, record.time_ps);
         if interrupt.is_raised() {

@@ -68,13 +68,13 @@ impl ValueSizes {
 impl FromStr for ValueSizes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let wrong = |what: String| UnitError { what, cure: format!("write {EXPECTED}") };
+        let wrong = |what: String| UnitError { what, help: format!("write {EXPECTED}") };
         let bytes = |text: &str| {
             let Bytes(bytes) = fio_bytes(text)?;
             if bytes > u64::from(VALUE_BYTES_MAX) {
                 let what = format!("`{}` exceeds the maximum length of a value", excerpt(text));
-                let cure = format!("write at most {}", Bytes(VALUE_BYTES_MAX.into()));
-                return Err(UnitError { what, cure });
+                let help = format!("write at most {}", Bytes(VALUE_BYTES_MAX.into()));
+                return Err(UnitError { what, help });
             }
             Ok(bytes as u32)
         };

@@ -27,8 +27,8 @@ pub(crate) fn survey(job: &JobSettings, trace: &TracePlan) -> Result<Layout, Inp
             *span = (*span).max(first + blocks);
             if spans.len() > DEVICES_MAX {
                 let what = format!("the trace has more than {DEVICES_MAX} devices, too many to spread");
-                let cure = "set `device` to \"all\" or to one of them";
-                return Err(InputError::new(what, cure).at(reader.place()));
+                let help = "set `device` to \"all\" or to one of them";
+                return Err(InputError::new(what, help).at(reader.place()));
             }
             Ok(())
         })?;
@@ -91,13 +91,13 @@ impl Layout {
                 if full || count >= UNITS_MAX {
                     let most = if full { room * lba_bytes } else { UNITS_MAX as u64 * UNIT_BYTES };
                     let what = format!("the trace touches more than the {} available for it", Bytes(most));
-                    let cure = match full {
+                    let help = match full {
                         true => "choose a larger drive or range, or `beyond = \"wrap\"` in [job.trace]",
                         false => {
                             "choose `beyond = \"scale\"` or \"wrap\" in [job.trace], which need no table"
                         }
                     };
-                    return Err(InputError::new(what, cure).at(reader.place()));
+                    return Err(InputError::new(what, help).at(reader.place()));
                 }
                 vacant.insert(used[slice]);
                 used[slice] += 1;

@@ -73,8 +73,8 @@ impl RowSource {
             }
             (None, None, scales) => {
                 let what = format!("the number of rows of the generator {name} is missing");
-                let cure = if scales.is_some() { "give rows or a scale" } else { "give the number of rows" };
-                return Err(InputError::new(what, cure));
+                let help = if scales.is_some() { "give rows or a scale" } else { "give the number of rows" };
+                return Err(InputError::new(what, help));
             }
         };
         Ok(RowSource::Drawn(generator, amount))

@@ -179,7 +179,7 @@ impl Filter {
         })?;
         let program = RowProgram::new(&file, self.columns.clone(), parameters);
         let named =
-            |error: InputError| InputError::new(format!("{}: {}", path.display(), error.what), error.cure);
+            |error: InputError| InputError::new(format!("{}: {}", path.display(), error.what), error.help);
         program.map(Some).map_err(named)
     }
 }
@@ -351,8 +351,8 @@ impl Drive {
             matches!(source, DriveSource::Simulated { .. }) && loads.is_empty() && change == Change::None;
         if is_empty {
             let what = "a simulated drive has no tables";
-            let cure = "load some with --load NAME=FILE, or name a drive: --drive and --data, or --vfio-user";
-            return Err(InputError::new(what, cure).into());
+            let help = "load some with --load NAME=FILE, or name a drive: --drive and --data, or --vfio-user";
+            return Err(InputError::new(what, help).into());
         }
         let (quiet, rng) = (self.quiet, Rng::new(self.seed));
         let loaded = with_drive(&source, self.options(programs)?, change, move |session| async move {

@@ -84,9 +84,9 @@ impl SearchSection {
         let is_drawn = matches!(self.method, SearchMethod::Random | SearchMethod::LatinHypercube);
         if let Some(range) = dimensions.iter().find(|one| one.values().is_none()).filter(|_| !is_drawn) {
             let what = format!("`{}` is a range, of which only drawn points are taken", range.key());
-            let cure =
+            let help =
                 "write `values = \"1..256x2\"`, or choose `method = \"random\"` or \"latin-hypercube\"";
-            return Err(InputError::new(what, cure));
+            return Err(InputError::new(what, help));
         }
         if self.points.is_some() && !is_drawn {
             let what = "`points` is for searches that draw points";

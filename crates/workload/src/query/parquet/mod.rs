@@ -28,11 +28,11 @@ pub struct ParquetRows {
 
 fn wrong(path: &Path, error: impl std::fmt::Display) -> InputError {
     let error = error.to_string();
-    let cure = match ["feature", "codec", "compress"].iter().any(|word| error.contains(word)) {
+    let help = match ["feature", "codec", "compress"].iter().any(|word| error.contains(word)) {
         true => "write it uncompressed, or compressed by Snappy or Zstandard",
         false => "name a Parquet file",
     };
-    InputError::new(format!("`{}`: {error}", path.display()), cure)
+    InputError::new(format!("`{}`: {error}", path.display()), help)
 }
 
 /// Supported column types, for messages.
