@@ -5,6 +5,7 @@
 //! | [`build`] | builds the world of a scenario, and its parts, from a plan |
 //! | `boxed.rs` | figures of a JBOF enclosure over the measured part of a run |
 //! | [`run`] | a simulated run, from its plan to its summary |
+//! | [`probe`] | a run as one point of many: it has an outcome, whatever fails |
 //! | [`jobs`] | execution of jobs: workers and their I/Os, on any drive |
 //! | [`lsm`] | an LSM tree on the host, for jobs with `engine = "leveldb"` |
 //! | [`remote`] | runs over a network: the target, the network, the host's associations |
