@@ -85,7 +85,7 @@ mod tests {
         let list = folder.join("skipped");
         let run = |name: &str, value: &Path| {
             let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["--exact", "tests::a_need_that_is_missing"]).env("BYTEWAY_NEEDS_TEST", "1");
+            command.args(["--exact", "needs::tests::a_need_that_is_missing"]).env("BYTEWAY_NEEDS_TEST", "1");
             command.env_remove("CI").env_remove("BYTEWAY_TRACES").env_remove("BYTEWAY_SKIPPED");
             command.env(name, value).output().unwrap()
         };
@@ -94,7 +94,7 @@ mod tests {
         assert!(String::from_utf8_lossy(&skipped.stderr).contains("no/such.trace is missing"));
         let lines = std::fs::read_to_string(&list).unwrap();
         assert!(
-            lines.starts_with("tests::a_need_that_is_missing\t") && lines.lines().count() == 1,
+            lines.starts_with("needs::tests::a_need_that_is_missing\t") && lines.lines().count() == 1,
             "{lines}"
         );
         for name in ["CI", "BYTEWAY_TRACES"] {
