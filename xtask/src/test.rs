@@ -1,6 +1,8 @@
 //! Runs the tests crate by crate: first what needs no program from outside, last what boots a guest. Says before what it needs and how long
 //! it takes, and counts at its end what was skipped for want of something: libtest shows such tests as passed.
 
+#![allow(clippy::disallowed_methods, reason = "people are told how long their tests took")]
+
 use crate::page::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
