@@ -84,6 +84,10 @@ impl WholeQuery {
             let (found, max) = (text.len() as u64, TASK_BYTES_MAX as u64);
             return Err(QueryError::Limit { what: "bytes of a query", found, max });
         }
+        sql::on_a_deep_stack(|| Self::parse_bounded(text))
+    }
+
+    fn parse_bounded(text: &str) -> Result<Self, QueryError> {
         let tokens = sql::tokens(text)?;
         if let Some((construct, _, location)) = sql::sub_query(&tokens) {
             let why = "FROM, WHERE and SELECT must not contain a query".to_owned();
@@ -138,7 +142,7 @@ impl WholeQuery {
             first += facts.schema.columns().len();
         }
         let mut scope = Scope::new(tables);
-        match read(&self.query, &mut scope) {
+        match sql::on_a_deep_stack(|| read(&self.query, &mut scope)) {
             Ok(mut select) => {
                 select.tables = scope.tables().to_vec();
                 select.distinct = scope.into_distinct();

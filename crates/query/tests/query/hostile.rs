@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use byteway_clock::random::{Rng, Stream};
+use byteway_query::rest::{PushPolicy, TableFacts, WholeQuery};
 use byteway_query::{Execution, Form, GroupMeta, QueryError, Schema, Task, Work, group, ipc};
 
 fn batch() -> RecordBatch {
@@ -175,6 +176,37 @@ fn deep_and_long_tasks_are_refused_by_name() {
     ] {
         assert!(Task::parse(Form::Sql, sql.as_bytes()).is_err() || sql.len() < 200 || sql.contains("n, "));
     }
+}
+
+// A connection's thread may have little of its stack left; what is within the limits must be parsed there, too, and walked, and dropped.
+#[test]
+fn long_chains_are_parsed_on_a_small_stack() {
+    let chains = |count: usize| {
+        [
+            format!("n{}", " + n".repeat(count)),
+            format!("n = 1{}", " AND n = 1".repeat(count)),
+            format!("{}n = 1", "NOT ".repeat(count)),
+            format!("{}n{} = 1", "(".repeat(count), ")".repeat(count)),
+            format!("n = {}1", "- ".repeat(count)),
+        ]
+    };
+    let parse = move || {
+        let schema = Schema::from_arrow(&batch().schema()).unwrap();
+        let mut parsed = 0;
+        for predicate in [5, 20, 35, 400, 1000, 2000].into_iter().flat_map(chains) {
+            let sql = format!("SELECT n FROM tab WHERE {predicate}");
+            let task = Task::parse(Form::Sql, sql.as_bytes());
+            let whole = WholeQuery::parse(&sql);
+            let segment = Task::segment("tab", &predicate);
+            assert!(whole.is_ok() || segment.is_err(), "{sql}");
+            let facts = [TableFacts { name: "tab".to_owned(), schema: schema.clone(), rows: 10 }];
+            let _ = whole.and_then(|whole| whole.split(&facts, PushPolicy { groups: true }));
+            parsed += usize::from(task.is_ok() && segment.is_ok());
+        }
+        parsed
+    };
+    let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(parse);
+    assert!(thread.unwrap().join().unwrap() > 10);
 }
 
 // A task of 64 KiB can output a string once per row, or a column a thousand times, which would take gigabytes; Arrow's offsets end at two.
