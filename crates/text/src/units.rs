@@ -274,6 +274,49 @@ pub fn fio_bytes(text: &str) -> Result<Bytes, UnitError> {
     }
 }
 
+/// A number as fio reads it in job files and lists it among the options in its results: decimal or after `0x`, and with or
+/// without a unit in any case. `kb_base` is fio's option: with 1024, its default, `4k`, `4kb` and `4ki` are 4096 and `4kib` is
+/// 4000; with 1000 it is the other way round. What fio cuts off without a word (`1.5k` is 1, `4x` is 4) is refused.
+///
+/// Source: fio 3.33 and 3.39, `parse.c`, `__get_mult_bytes`; and `fio --parse-only --debug=parse`.
+pub fn fio_number(text: &str, kb_base: u64) -> Result<u64, UnitError> {
+    let help = "write a whole number, or one with k, m, g, t or p, such as 4k (4096)";
+    let wrong = |what: String| UnitError { what, help: help.to_owned() };
+    let text = text.trim();
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let (digits, unit, radix) = match hexadecimal {
+        Some(digits) => (digits, "", 16),
+        None => {
+            let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+            (&text[..end], &text[end..], 10)
+        }
+    };
+    if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix)) {
+        return Err(wrong(format!("`{}` is not a size", excerpt(text))));
+    }
+    let lower = unit.to_ascii_lowercase();
+    let (letter, base) = match lower.strip_suffix("ib") {
+        Some(letter) => (letter, if kb_base == 1000 { 1024u64 } else { 1000 }),
+        None => (lower.strip_suffix(['b', 'i']).unwrap_or(&lower), kb_base),
+    };
+    let power = match letter {
+        "" if matches!(lower.as_str(), "" | "b") => Some(0),
+        "k" => Some(1),
+        "m" => Some(2),
+        "g" => Some(3),
+        "t" => Some(4),
+        "p" => Some(5),
+        _ => None,
+    };
+    let Some(scale) = power.map(|power| base.saturating_pow(power)) else {
+        return Err(wrong(format!("unknown unit `{}` in `{}`", excerpt(unit), excerpt(text))));
+    };
+    let value = u64::from_str_radix(digits, radix).ok().and_then(|number| number.checked_mul(scale));
+    value
+        .filter(|value| i64::try_from(*value).is_ok())
+        .ok_or_else(|| wrong(format!("`{}` is too large", excerpt(text))))
+}
+
 /// Deserializes a string; other types get serde's "invalid type".
 struct Text<T>(String, fn(&str) -> Result<T, UnitError>);
 
@@ -551,6 +594,61 @@ mod tests {
         assert!("7".parse::<Percent>().is_err());
         assert!("7 pc".parse::<Percent>().is_err());
         assert!("1.2.3 %".parse::<Percent>().is_err());
+    }
+
+    // A user's job file and fio's results use these; `64Mi` taken as 64 MB would be another load. The table is what
+    // `fio --parse-only --debug=parse` of fio 3.33 says about `size=4...`; fio 3.39's `parse.c` is the same there.
+    #[test]
+    fn every_unit_of_fio_means_what_fio_takes_it_for() {
+        for kb_base in [1000u64, 1024] {
+            let other = 2024 - kb_base;
+            for (power, letter) in ["", "k", "m", "g", "t", "p"].into_iter().enumerate() {
+                let (by, by_other) = (kb_base.pow(power as u32), other.pow(power as u32));
+                for (suffix, scale) in [("", by), ("b", by), ("i", by), ("ib", by_other)] {
+                    if letter.is_empty() && suffix.starts_with('i') {
+                        continue;
+                    }
+                    let unit = format!("{letter}{suffix}");
+                    let bits = 1 << unit.len();
+                    for case in 0..bits {
+                        let cased = unit.chars().enumerate().map(|(at, c)| match case >> at & 1 {
+                            0 => c,
+                            _ => c.to_ascii_uppercase(),
+                        });
+                        let text = format!("4{}", cased.collect::<String>());
+                        assert_eq!(fio_number(&text, kb_base), Ok(4 * scale), "{text}, kb_base {kb_base}");
+                    }
+                }
+            }
+        }
+        assert_eq!(fio_number("64Mi", 1024), Ok(64 << 20));
+        assert_eq!(fio_number(" 0x1000 ", 1024), Ok(4096));
+        assert_eq!(fio_number("0XfF", 1000), Ok(255));
+        assert_eq!(fio_number("9223372036854775807", 1024), Ok(i64::MAX as u64));
+        for (text, what) in [
+            ("", "not a size"),
+            ("k", "not a size"),
+            ("-4k", "not a size"),
+            ("+4k", "not a size"),
+            ("0x", "not a size"),
+            ("0x1k", "not a size"),
+            ("1.5k", "unknown unit"),
+            ("4 k", "unknown unit"),
+            ("4i", "unknown unit"),
+            ("4ib", "unknown unit"),
+            ("4kk", "unknown unit"),
+            ("4kibi", "unknown unit"),
+            ("4e", "unknown unit"),
+            ("4,8", "unknown unit"),
+            ("10%", "unknown unit"),
+            ("4\u{212a}", "unknown unit"),
+            ("8192p", "too large"),
+            ("99999999999999999999", "too large"),
+            ("0xffffffffffffffffff", "too large"),
+        ] {
+            let error = fio_number(text, 1024).unwrap_err();
+            assert!(error.what.contains(what) && error.help.contains("4k (4096)"), "{text}: {error}");
+        }
     }
 
     // A value shown in a report must be accepted in a scenario, or a result could not be reproduced.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::measurement::{Figure, Load, Measurements, Point, State, kind_name};
 use byteway_text::error::{InputError, SourceLocation};
-use byteway_text::units::{excerpt, fio_bytes};
+use byteway_text::units::{excerpt, fio_number};
 use byteway_workload::{Kind, Rw};
 
 /// Jobs of a file, at most.
@@ -208,10 +208,16 @@ impl Reader<'_> {
         self.job.get("job options").and_then(of).or_else(|| self.globals.and_then(of))
     }
 
+    /// A number as fio reads it, in the base that the job has.
+    fn number_of(&self, text: &str) -> Option<u64> {
+        let kb_base = if self.option("kb_base").as_deref() == Some("1000") { 1000 } else { 1024 };
+        fio_number(text, kb_base).ok()
+    }
+
     fn count(&self, key: &str, default: u32) -> Result<u32, InputError> {
         let Some(text) = self.option(key) else { return Ok(default) };
-        match text.parse::<u32>() {
-            Ok(count) if count > 0 => Ok(count),
+        match self.number_of(&text).and_then(|count| u32::try_from(count).ok()) {
+            Some(count) if count > 0 => Ok(count),
             _ => {
                 let what = format!("`{}` is not a number from 1", excerpt(&text));
                 Err(self.wrong(&format!("job options.{key}"), &what, "name fio's output unchanged"))
@@ -238,15 +244,19 @@ impl Reader<'_> {
         {
             return Ok(Err(format!("`{key}` makes it more than one load")));
         }
+        let is_set =
+            |key: &&str| self.option(key).is_some_and(|value| !matches!(value.as_str(), "0" | "none"));
+        if let Some(key) = ["fsync", "fdatasync", "sync", "sync_file_range"].iter().find(|key| is_set(key)) {
+            return Ok(Err(format!("`{key}` flushes between its writes, which is not fitted")));
+        }
         let bs = self.option("bs").or_else(|| self.option("blocksize")).unwrap_or_else(|| "4k".to_owned());
-        let mut sizes =
-            bs.split(',').filter(|text| !text.trim().is_empty()).map(|text| fio_bytes(text.trim()));
-        let first = sizes.next().and_then(Result::ok).map(|bytes| bytes.0);
+        let mut sizes = bs.split(',').filter(|text| !text.trim().is_empty()).map(|text| self.number_of(text));
+        let first = sizes.next().flatten();
         let Some(bytes) = first.filter(|bytes| *bytes > 0) else {
             let what = format!("`{}` is not a size", excerpt(&bs));
             return Err(self.wrong("job options.bs", &what, help));
         };
-        if !sizes.all(|size| size.is_ok_and(|size| size.0 == bytes)) {
+        if !sizes.all(|size| size == Some(bytes)) {
             return Ok(Err("its I/Os have several sizes".to_owned()));
         }
         if !bytes.is_multiple_of(512) || bytes > 16 << 20 {
@@ -274,7 +284,7 @@ impl Reader<'_> {
             (rate, ios) => {
                 let per_io = if rate.is_some() { 1 } else { bytes };
                 let text = rate.or(ios).unwrap_or_default();
-                let each = fio_bytes(text.trim()).ok().map(|rate| rate.0);
+                let each = self.number_of(&text);
                 let all = each.and_then(|each| each.checked_mul(per_io)?.checked_mul(u64::from(numjobs)));
                 match all.filter(|rate| *rate > 0) {
                     Some(rate) => Some(rate),
@@ -440,6 +450,35 @@ mod tests {
             let message = error.to_string();
             assert!(message.contains(said), "{shown}: {message}");
             assert!(message.starts_with("f.json") && message.contains("help: "), "{shown}: {message}");
+        }
+    }
+
+    // Results of real studies say `4Ki`; and a job that flushes is another load than one that does not.
+    #[test]
+    fn options_are_read_as_fio_reads_them() {
+        let load = |options: &str| {
+            let text = format!(
+                "{{\"jobs\":[{{\"jobname\":\"a\",\"job options\":{{\"rw\":\"randread\",\"direct\":\"1\",{options}}},\
+                 \"read\":{{\"total_ios\":5,\"iops\":7.5,\"lat_ns\":{{\"mean\":9.5}}}}}}]}}"
+            );
+            read_fio("f", &text).map(|found| found.points[0].load.clone()).map_err(|error| error.to_string())
+        };
+        for (options, bytes) in [
+            ("\"bs\":\"4Ki\"", 4096),
+            ("\"bs\":\"4kb\"", 4096),
+            ("\"bs\":\"0x1000\"", 4096),
+            ("\"bs\":\"1Mi\"", 1 << 20),
+            ("\"bs\":\"64KiB\"", 64_000),
+            ("\"bs\":\"64KiB\",\"kb_base\":\"1000\"", 65_536),
+        ] {
+            assert_eq!(load(options).unwrap().bs, bytes, "{options}");
+        }
+        assert_eq!(load("\"iodepth\":\"1k\"").unwrap().iodepth, 1024);
+        assert_eq!(load("\"rate\":\"2Mi\"").unwrap().rate, Some(2 << 20));
+        for flush in ["fsync", "fdatasync", "sync", "sync_file_range"] {
+            let error = load(&format!("\"{flush}\":\"1\"")).unwrap_err();
+            assert!(error.contains(&format!("`{flush}` flushes")), "{error}");
+            assert!(load(&format!("\"{flush}\":\"0\"")).is_ok());
         }
     }
 
