@@ -6,8 +6,8 @@
 //! references. A tie is an error.
 
 use super::buffer::LINE_BYTES_MAX;
-use super::format::Format;
 use super::format::field::shown;
+use super::format::{Columns, Format, is_blktrace};
 use byteway_text::error::{InputError, SourceLocation};
 
 /// Bytes of a file used for detection.
@@ -17,6 +17,9 @@ const DETECT_RECORDS: usize = 64;
 
 /// The formats with the most matches in `head`, the beginning of a file.
 fn candidates(head: &[u8]) -> Vec<Format> {
+    if is_blktrace(head) {
+        return vec![Format::Blktrace];
+    }
     let mut votes = [0usize; Format::ALL.len()];
     for line in lines(head).map(|(_, line)| line).take(DETECT_LINES) {
         for (count, format) in votes.iter_mut().zip(Format::ALL) {
@@ -24,11 +27,14 @@ fn candidates(head: &[u8]) -> Vec<Format> {
         }
     }
     // The header of a fio log or of named columns decides, and occurs once.
-    if let Some(log) = [Format::Iolog2, Format::Iolog3, Format::Columns]
+    if let Some(log) = [Format::Iolog2, Format::Iolog3]
         .into_iter()
         .find(|format| lines(head).next().is_some_and(|(_, line)| format.votes(line)))
     {
         return vec![log];
+    }
+    if header(head).is_some() {
+        return vec![Format::Columns];
     }
     // Text contains no zero bytes; binary numbers are full of them.
     if votes.iter().all(|count| *count == 0) && head.contains(&0) {
@@ -57,6 +63,36 @@ fn plausible(format: Format, head: &[u8]) -> bool {
         }
     }
     count > 0
+}
+
+/// The columns named by the first line, or by a comment before it.
+pub(super) fn header(head: &[u8]) -> Option<Columns> {
+    for line in head.split(|byte| *byte == b'\n') {
+        let line = without_mark(&line[..line.len().min(LINE_BYTES_MAX)]).trim_ascii();
+        let names = line.strip_prefix(b"#");
+        let columns = Columns::of_header(names.unwrap_or(line).trim_ascii());
+        if columns.is_some() || (names.is_none() && !line.is_empty()) {
+            return columns;
+        }
+    }
+    None
+}
+
+/// The text with every number brought into range: without its sign, and with at most nine digits.
+fn tamed(head: &[u8]) -> Vec<u8> {
+    let mut out: Vec<u8> = Vec::with_capacity(head.len());
+    let mut digits = 0;
+    for (at, byte) in head.iter().enumerate() {
+        let begins = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric());
+        let is_sign = *byte == b'-'
+            && begins(at.checked_sub(1).map(|before| &head[before]))
+            && head.get(at + 1).is_some_and(u8::is_ascii_digit);
+        digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+        if !is_sign && digits <= 9 {
+            out.push(*byte);
+        }
+    }
+    out
 }
 
 /// The lines that are neither empty nor comments, with their numbers from 1.
@@ -99,6 +135,12 @@ pub(super) fn detect(head: &[u8], name: &str) -> Result<Format, InputError> {
     {
         let (is, help) = what.split_once(": ").unwrap_or((what, "name another file"));
         return Err(InputError::new(format!("the trace `{name}` is {is}"), help));
+    }
+    // An address of -1, or of 2^64 - 1, is reported as such by the format that the line has without it.
+    if let [format] = candidates(&tamed(head))[..]
+        && format.is_text()
+    {
+        return Ok(format);
     }
     let Some((line, text)) = lines(head).next() else {
         let what = format!("the trace `{name}` has no record in its first {} KiB", DETECT_BYTES >> 10);
@@ -161,12 +203,74 @@ mod tests {
         }
     }
 
+    // Without its unit and its columns such a file was refused, though its first line says both.
+    #[test]
+    fn a_comment_may_name_the_columns() {
+        let named = |head: &str| header(head.as_bytes()).map(|columns| columns.to_string());
+        let columns = Some("time_ms,op,offset,size".to_owned());
+        for (head, found) in [
+            ("# timestamp (ms), op type, offset, size\n0,R,4096,8192\n", columns.clone()),
+            (
+                "\u{feff}\n# made by x, y, z\n#timestamp (ms),op,offset,size\r\n0,R,4096,8192\n",
+                columns.clone(),
+            ),
+            ("timestamp (ms),op,offset,size\n0,R,4096,8192\n", columns),
+            ("0,R,4096,8192\n# timestamp (ms), op type, offset, size\n", None),
+            ("# timestamp, op type, offset, size\n0,R,4096,8192\n", None),
+        ] {
+            assert_eq!(named(head), found, "{head}");
+            assert_eq!(detected(head).ok() == Some(Format::Columns), found.is_some(), "{head}");
+        }
+    }
+
+    // An address of -1 in the first record was "not a record of any known format".
+    #[test]
+    fn an_impossible_address_does_not_hide_the_format() {
+        for address in
+            ["-1", "-512", "18446744073709551615", "99999999999999999999999999", "9223372036854775807"]
+        {
+            for (line, format) in [
+                (format!("938513000 4 {address} 16 0\n"), Format::Mqsim),
+                (format!("0.000000 0 {address} 16 1\n"), Format::Disksim),
+                (format!("128166372003061629,hm,1,Read,{address},32768,413\n"), Format::Msr),
+                (format!("419,W,{address},16384,1577808144360767\n"), Format::Alibaba),
+                (format!("0,{address},24576,R,0.000774\n"), Format::Spc),
+                (format!("8,0 3 1 0.000000000 697 Q W {address} + 8 [kjournald]\n"), Format::Blkparse),
+            ] {
+                assert_eq!(detected(&line).unwrap(), format, "{line}");
+                let mut reader = crate::Reader::new(
+                    std::io::Cursor::new(line.clone()),
+                    "t".to_owned(),
+                    &Default::default(),
+                )
+                .unwrap();
+                let error = reader.next_record().unwrap_err().to_string();
+                let says = ["is negative", "is too large", "where addresses end"];
+                assert!(says.iter().any(|what| error.contains(what)), "{line}: {error}");
+                assert!(error.starts_with("t:1:1: not a record"), "{line}: {error}");
+            }
+        }
+        assert!(detected("-1 what\n").is_err());
+    }
+
     // A file with two formats in equal parts is ambiguous.
     #[test]
     fn a_tie_is_an_error_that_names_the_candidates() {
         let error = detected("1 0 8 8 1\n419,W,8192,512,7\n").unwrap_err();
         assert!(error.what.contains("mqsim, alibaba") && error.help.contains("--from"), "{error}");
         assert_eq!(detected("1 0 8 8 1\n419,W,8192,512,7\n2 0 8 8 1\n").unwrap(), Format::Mqsim);
+    }
+
+    // Its first bytes say what it is; a binary file without them must not be taken for it.
+    #[test]
+    fn blktrace_is_told_by_its_magic_number() {
+        let mut event = [0; 48];
+        event[..4].copy_from_slice(&[0x07, b't', b'a', b'e']);
+        assert_eq!(detected(event).unwrap(), Format::Blktrace);
+        event[..4].reverse();
+        assert_eq!(detected(event).unwrap(), Format::Blktrace);
+        event[1] = b'x';
+        assert!(detected(event).is_err());
     }
 
     // An archive must be reported as an archive, not as an invalid record.

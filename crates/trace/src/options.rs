@@ -43,7 +43,7 @@ impl ReadOptions {
         if let Some(read) = self.reads_are.filter(|_| self.reads_are != self.format.spec().reads_are) {
             text.push_str(&format!(", but as asked for: {read} = read and {} = write", 1 - read.min(1)));
         }
-        if self.format == Format::Blkparse {
+        if self.format.has_actions() {
             let action = self.action.unwrap_or_default();
             text.push_str(&format!(", action {} ({})", action.letter(), action.noun()));
         }
@@ -78,7 +78,7 @@ impl ReadOptions {
                 "leave `unit` (--unit) out; in a text format, `columns` (--columns) says each by itself";
             return Err(InputError::new(what, help));
         }
-        if self.action.is_some() && self.format != Format::Blkparse {
+        if self.action.is_some() && !self.format.has_actions() {
             let what = format!("the format {name} has one line per I/O, so `action` has no effect");
             return Err(InputError::new(what, "leave `action` (--action) out"));
         }

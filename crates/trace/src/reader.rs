@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use super::archive::{Packing, unpack};
 use super::buffer::{Buffer, LINE_BYTES_MAX};
-use super::detect::{DETECT_BYTES, detect, lines, without_mark};
+use super::detect::{DETECT_BYTES, detect, header, without_mark};
 use super::format::field::{FieldError, shown};
 use super::format::{Action, Format, Unit};
-use super::format::{Line, Parser, SECTOR_BYTES, action_of};
+use super::format::{Line, Parser, SECTOR_BYTES};
 use super::input::{Input, is_stdin, open, open_once};
 use super::options::ReadOptions;
 use super::record::Record;
@@ -28,6 +28,8 @@ pub struct Reader {
     line_number: u64,
     options: ReadOptions,
     record_bytes: Option<usize>,
+    /// Bytes between the record read last and the next one.
+    payload_bytes: usize,
     parser: Parser,
     /// Whether the format counts in sectors and no unit option was given.
     in_sectors: bool,
@@ -84,8 +86,11 @@ impl Reader {
             (None, _) => {}
         }
         options.check()?;
-        if options.format == Format::Blkparse && options.action.is_none() {
-            let action = action_of(lines(head).map(|(_, line)| line));
+        if options.format == Format::Columns && options.columns.is_none() {
+            options.columns = header(head);
+        }
+        if options.format.has_actions() && options.action.is_none() {
+            let action = options.format.action_of(head);
             options.action = Some(action);
             tally.fallback = (action != Action::default()).then_some(action);
         }
@@ -98,6 +103,7 @@ impl Reader {
             read_bytes: unpacked.count,
             line_number: 0,
             record_bytes: spec.record_bytes,
+            payload_bytes: 0,
             parser: Parser::new(&options),
             in_sectors: options.unit.is_none() && spec.unit() == Some(Unit::Sectors),
             sieve: Sieve { device: options.device, tick_ps: spec.tick_ps, ..Sieve::default() },
@@ -180,6 +186,13 @@ impl Reader {
     /// Reads one line.
     #[inline]
     fn step(&mut self) -> std::io::Result<Step> {
+        if self.payload_bytes > 0 {
+            let wanted = std::mem::take(&mut self.payload_bytes);
+            let there = self.buffer.record(wanted)?.map_or(0, <[u8]>::len);
+            if there < wanted {
+                return Ok(Step::Bad(Box::new((FieldError::new(CUT_SHORT), String::new()))));
+            }
+        }
         let line = match self.record_bytes {
             None => self.buffer.line()?,
             Some(bytes) => self.buffer.record(bytes)?,
@@ -199,8 +212,11 @@ impl Reader {
                     }
                 }
             }
-            Some(bytes) if line.len() < bytes => Err(FieldError::new("the file ends within a record")),
-            Some(_) => self.parser.parse(line),
+            Some(bytes) if line.len() < bytes => Err(FieldError::new(CUT_SHORT)),
+            Some(_) => {
+                self.payload_bytes = self.options.format.payload_bytes(line);
+                self.parser.parse(line)
+            }
         };
         let sifted = match parsed {
             Ok(Some(parsed)) => self.sieve.sift(&parsed, &mut self.tally),
@@ -239,6 +255,8 @@ impl Reader {
         Err(InputError::new(what, help).at(self.place()))
     }
 }
+
+const CUT_SHORT: &str = "the file ends within a record";
 
 /// Outcome of reading a line.
 enum Step {

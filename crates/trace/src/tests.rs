@@ -104,3 +104,54 @@ fn a_device_can_be_picked() {
     assert_eq!((records[1].time_ps, records[1].kind), (200_000, Kind::Write));
     assert_eq!(reader.tally().other_devices, 2);
 }
+
+// A payload taken for an event would end reading, or be an I/O that never was.
+#[test]
+fn payloads_of_blktrace_are_skipped_and_may_not_be_cut_short() {
+    let event = |sequence: u32, action: u32, payload: usize| {
+        let mut bytes = vec![0; 48 + payload];
+        bytes[..4].copy_from_slice(&0x6561_7407u32.to_le_bytes());
+        bytes[4..8].copy_from_slice(&sequence.to_le_bytes());
+        bytes[8..16].copy_from_slice(&u64::from(sequence * 1000).to_le_bytes());
+        bytes[24..28].copy_from_slice(&4096u32.to_le_bytes());
+        bytes[28..32].copy_from_slice(&action.to_le_bytes());
+        bytes[46..48].copy_from_slice(&(payload as u16).to_le_bytes());
+        bytes
+    };
+    // Queued and completed reads, and a note about a process.
+    let parts = [
+        event(1, 1 << 16 | 1, 0),
+        event(2, 1 << 26, 16),
+        event(3, 1 << 16 | 1, 65_535),
+        event(4, 1 << 16 | 8, 3),
+    ];
+    let whole = parts.concat();
+    let ends: Vec<usize> = parts
+        .iter()
+        .scan(0, |end, part| {
+            *end += part.len();
+            Some(*end)
+        })
+        .collect();
+    for end in (1..whole.len())
+        .filter(|end| *end >= 48 && (end % 997 == 0 || end + 100 > whole.len()))
+        .chain([whole.len()])
+    {
+        let read = |skip_bad_lines| {
+            let options = ReadOptions { skip_bad_lines, ..ReadOptions::default() };
+            let mut reader =
+                Reader::new(std::io::Cursor::new(whole[..end].to_vec()), "t".to_owned(), &options)?;
+            let mut times = Vec::new();
+            while let Some(record) = reader.next_record()? {
+                times.push(record.time_ps);
+            }
+            Ok::<_, InputError>((reader.format(), times))
+        };
+        let is_whole = ends.contains(&end);
+        assert_eq!(read(false).is_ok(), is_whole, "{end}");
+        let (format, times) = read(true).unwrap();
+        assert_eq!(format, Format::Blktrace);
+        let queued = 1 + usize::from(end >= ends[1] + 48);
+        assert_eq!(times, [0, 2_000_000][..queued], "{end}");
+    }
+}

@@ -56,6 +56,7 @@ fn keeps(format: Format) -> (u64, u64, u64, bool, bool, bool) {
         Format::Tencent => (1_000_000 * US, 512, 512, true, true, false),
         Format::Systor => (1_000, 1, 1, true, true, false),
         Format::Blkparse => (1_000, 512, 512, true, true, true),
+        Format::Blktrace => (1_000, 512, 1, true, true, true),
         Format::Iolog2 | Format::Iolog3 => (US, 1, 1, true, true, true),
         Format::OracleGeneral => (1_000_000 * US, 4096, 1, false, false, false),
         Format::Vscsi1 | Format::Vscsi2 | Format::CloudPhysics => (US, 512, 1, false, true, false),
@@ -167,7 +168,7 @@ fn what_is_lost_is_said_and_no_more_than_that() {
         let (start, end) = ((offset + 3) / offset * offset, (offset + 3 + 4096).next_multiple_of(size));
         assert_eq!((back[1].offset_bytes, back[1].bytes), (start, end - start), "{format:?}");
         // Beyond the range of a format's field there is no conversion.
-        if matches!(format, Format::OracleGeneral | Format::Vscsi1 | Format::Vscsi2) {
+        if matches!(format, Format::OracleGeneral | Format::Vscsi1 | Format::Vscsi2 | Format::Blktrace) {
             let error = write(&path, format, true, &[record(0, 0, 0, 1 << 33, Kind::Read)]).unwrap_err();
             assert!(error.to_string().contains("8 GiB"), "{error}");
         }
@@ -220,6 +221,8 @@ fn no_bytes_break_a_reader() {
         b"\x28\xb5\x2f\xfd",
         b"\x01\x00\x00\x01",
         b"fio version 3 iolog\n",
+        b"\x07tae",
+        b"eat\x07",
     ]);
     let noise = (magic, prop::collection::vec(any::<u8>(), 0..3000))
         .prop_map(|(magic, tail)| [magic, &tail].concat());

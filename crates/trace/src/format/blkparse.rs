@@ -10,8 +10,9 @@
 //! | 7 | RWBS: `R`, `W` or `D` (discard: a trim), `N` none; other flags are ignored |
 //! | 8 to 10 | first sector of 512 B, `+`, sectors |
 //!
-//! Other actions, flushes and the final summaries are skipped without an error. The device is `major << 20 |
-//! minor`. Source: the manual page blkparse(1), "default output".
+//! Other actions, flushes and the final summaries are skipped without an error, and so are commands that pass through the
+//! block layer, which have no sector. The device is `major << 20 | minor`. Source: the manual page blkparse(1), "default
+//! output", and its `blkparse_fmt.c`, `process_default`.
 
 use super::field::{FieldError, decimal, number, present, put, put_decimal, scaled, words};
 use super::spec::{Action, Line, Spec, device_of, put_device};
@@ -61,9 +62,14 @@ pub(super) fn parse(line: &[u8], wanted: Action) -> Result<Option<Line>, FieldEr
         };
     };
     let device = device_of(major, minor)?;
-    let Some(sector) = fields.next() else { return Ok(None) };
+    // A flush has no sector, or no length; a command that passes through has its length and its bytes.
+    let is_aside = |field: &[u8]| field.starts_with(b"[") || field.starts_with(b"(");
+    let Some(sector) = fields.next().filter(|field| !is_aside(field)) else { return Ok(None) };
     let sector = number(Some(sector), "sector")?;
     let plus = present(fields.next(), "`+` before the length")?;
+    if is_aside(plus) {
+        return Ok(None);
+    }
     if plus != b"+" {
         return Err(FieldError::field("word", plus, "stands where `+` should"));
     }
@@ -130,6 +136,40 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64, sequence: u6
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Flushes and pass-through commands have no sector: an error there would refuse the trace of any file system.
+    #[test]
+    fn every_shape_that_blkparse_prints_is_read() {
+        // `process_default` prints each of these after the RWBS, with `-t` also the time since the event before.
+        let asides = ["[jbd2/nvme0n1-8]", "[0]", "[my prog (x) + 1]", "[]", "[a] b]"];
+        for action in [Action::Q, Action::D, Action::C] {
+            let letter = action.letter();
+            let read = |rwbs: &str, rest: &str| {
+                let line = format!("259,0    1   12     1.000030000   812  {letter} {rwbs:>3} {rest}");
+                parse(line.trim_end().as_bytes(), action).map_err(|error| format!("{line}: {error}"))
+            };
+            for aside in asides {
+                for rwbs in ["FWS", "FN", "N", "WS", "R", "D", "FWFS"] {
+                    for before in
+                        ["", "0 ", "(      50) ", "0 (      50) ", "0 + 0 ", "36 (5a 00 ..) ", "(00 ..) "]
+                    {
+                        assert_eq!(read(rwbs, &format!("{before}{aside}")), Ok(None), "{before}{aside}");
+                    }
+                }
+                for (rwbs, kind) in
+                    [("R", Kind::Read), ("RA", Kind::Read), ("FWFS", Kind::Write), ("DS", Kind::Trim)]
+                {
+                    for between in ["", "(    1234) "] {
+                        let line = read(rwbs, &format!("2048 + 8 {between}{aside}")).unwrap().unwrap();
+                        assert_eq!((line.offset_bytes, line.bytes, line.kind), (2048 * 512, 4096, kind));
+                    }
+                }
+            }
+            for bad in ["x + 8 [a]", "8 8 [a]", "8 / 16 [a]", "8 + [a]", "-8 + 8 [a]"] {
+                assert!(read("W", bad).is_err(), "{bad}");
+            }
+        }
+    }
 
     // Each I/O appears once for each step: using all steps would replay it five times.
     #[test]

@@ -18,7 +18,8 @@
 //! One offset and one length are required. Without a time all records are due at once; without an operation
 //! all are reads. Columns after the last named one are ignored. The separator is detected in the first line:
 //! a comma, semicolon, tab or bar, if that yields as many columns as are named; else white space. The first
-//! line is a header if none of its numeric columns begins with a digit. Fields may be in double quotes.
+//! line is a header if none of its numeric columns begins with a digit; a comment before it may be the header, too. Fields
+//! may be in double quotes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -132,16 +133,55 @@ impl Columns {
         }
     }
 
-    /// The columns named by a header line, if it is one: it has a time with its unit, an offset and a length.
-    /// Columns with other names are ignored.
-    pub(super) fn of_header(line: &[u8]) -> Option<Columns> {
+    /// The columns named by a header line, if it is one: it has a time with its unit, an offset and a length. Between
+    /// commas, semicolons, tabs or bars the unit may stand in brackets: `Timestamp (ms)`. Columns with other names are
+    /// ignored.
+    pub(crate) fn of_header(line: &[u8]) -> Option<Columns> {
+        let separator = Separator::of(line, 3);
         let named = |field: &[u8]| {
-            let known = NAMES.iter().find(|(name, _)| field.eq_ignore_ascii_case(name.as_bytes()));
-            known.copied().unwrap_or(("-", Column::Ignored))
+            let known = NAMES.iter().find(|(name, _)| field.eq_ignore_ascii_case(name.as_bytes())).copied();
+            // Between blanks each word is a field; biosnoop's header would name columns of which the operation is none.
+            let spelled = || spelled(field).filter(|_| separator != Separator::WhiteSpace);
+            known.or_else(spelled).unwrap_or(("-", Column::Ignored))
         };
-        let columns: Vec<_> = Separator::of(line, 3).fields(line).take(COLUMNS_MAX + 1).map(named).collect();
+        let columns: Vec<_> = separator.fields(line).take(COLUMNS_MAX + 1).map(named).collect();
         Columns(columns).check().ok().filter(Columns::has_time)
     }
+}
+
+/// The column that a header spells out, with its unit in brackets.
+fn spelled(field: &[u8]) -> Option<(&'static str, Column)> {
+    let text = std::str::from_utf8(field).ok()?.to_lowercase();
+    let (noun, unit) = match text.split_once(['(', '[']) {
+        Some((noun, unit)) => (noun.trim(), unit.strip_suffix([')', ']'])?.trim()),
+        None => (text.as_str(), ""),
+    };
+    let name = match (noun, unit) {
+        ("time" | "timestamp" | "ts" | "arrival" | "arrival time" | "arrival_time", unit) => match unit {
+            "s" | "sec" | "seconds" => "time_s",
+            "ms" | "msec" | "milliseconds" => "time_ms",
+            "us" | "\u{b5}s" | "\u{3bc}s" | "usec" | "microseconds" => "time_us",
+            "100 ns" | "100ns" => "time_100ns",
+            "ns" | "nsec" | "nanoseconds" => "time_ns",
+            _ => return None,
+        },
+        (
+            "op" | "op type" | "op_type" | "optype" | "operation" | "type" | "io type" | "io_type" | "iotype"
+            | "rw" | "r/w",
+            _,
+        ) => "op",
+        ("offset", "" | "b" | "byte" | "bytes") => "offset",
+        ("offset", "kib") => "offset_kib",
+        ("offset", "sector" | "sectors" | "512 b") | ("lba" | "sector", "512 b") => "lba",
+        ("offset" | "lba", "4 kib" | "4k") => "lba4k",
+        ("size" | "length", "" | "b" | "byte" | "bytes") => "bytes",
+        ("size" | "length", "kib") => "kib",
+        ("size" | "length", "sector" | "sectors" | "512 b") => "sectors",
+        ("size" | "length", "4 kib" | "4k") => "blocks4k",
+        ("device id" | "device_id" | "disk", "") => "device",
+        _ => return None,
+    };
+    NAMES.iter().find(|(known, _)| *known == name).copied()
 }
 
 impl FromStr for Columns {
@@ -227,7 +267,7 @@ fn unquoted(field: &[u8]) -> &[u8] {
 
 /// Parser of a file in columns.
 pub(super) struct Table {
-    /// `None` until the header has named them.
+    /// `None` if neither the user nor a header names them.
     columns: Option<Columns>,
     /// `None` before the first line.
     separator: Option<Separator>,
@@ -242,15 +282,10 @@ impl Table {
     /// Reads one line; `None` for the line of column names.
     pub fn parse(&mut self, line: &[u8]) -> Result<Option<Line>, FieldError> {
         let Some(columns) = &self.columns else {
-            let columns = Columns::of_header(line).ok_or_else(|| {
-                let need = "a time with its unit, an offset and a length, as in time_us,op,offset,bytes";
-                FieldError::new(format!(
-                    "the first line does not name the columns ({need}), nor does --columns"
-                ))
-            })?;
-            self.separator = Some(Separator::of(line, columns.0.len()));
-            self.columns = Some(columns);
-            return Ok(None);
+            let need = "a time with its unit, an offset and a length, as in time_us,op,offset,bytes";
+            return Err(FieldError::new(format!(
+                "the first line does not name the columns ({need}), nor does --columns"
+            )));
         };
         let separator = match self.separator {
             Some(separator) => separator,
@@ -368,10 +403,59 @@ mod tests {
         assert_eq!(names.parse(b"ts,kind,start,len"), Ok(None));
         assert!(names.parse(b"ts,kind,start,len").is_err());
         assert!(table("time_us,op,offset,bytes").parse(b"x,R,0,512").is_err());
-        let mut own = Table::new(None, None);
-        assert_eq!(own.parse(b"id;Time_us;OP;Offset;Bytes"), Ok(None));
+        let header = b"id;Time_us;OP;Offset;Bytes";
+        let mut own = Table::new(Columns::of_header(header), None);
+        assert_eq!(own.parse(header), Ok(None));
         assert_eq!(own.parse(b"a;7;r;512;1024").unwrap().unwrap().offset_bytes, 512);
         assert!(Table::new(None, None).parse(b"time,op,offset,bytes").is_err(), "a time without its unit");
+    }
+
+    // A unit in brackets says what the numbers are; without it, or with one that may mean two things, they are not known.
+    #[test]
+    fn a_header_may_spell_its_units_in_brackets() {
+        let named = |line: &str| Columns::of_header(line.as_bytes()).map(|columns| columns.to_string());
+        for (line, columns) in [
+            ("timestamp (ms), op type, offset, size", "time_ms,op,offset,size"),
+            ("Time [us];LBA (512 B);Size (sectors);R/W", "time_us,lba,sectors,op"),
+            (
+                "\"Arrival time (s)\"\tdisk\tOffset (KiB)\tLength (KiB)\tIOType",
+                "time_s,device,offset_kib,kib,op",
+            ),
+            ("ts(\u{b5}s)|offset (4 KiB)|size (4 KiB)|latency (us)", "time_us,lba4k,blocks4k,-"),
+            ("Timestamp (100 ns),Host,Type,Offset (bytes),Size (bytes)", "time_100ns,-,op,offset,bytes"),
+        ] {
+            assert_eq!(named(line).as_deref(), Some(columns), "{line}");
+        }
+        for (unit, column) in [
+            ("s", "time_s"),
+            ("sec", "time_s"),
+            ("seconds", "time_s"),
+            ("ms", "time_ms"),
+            ("msec", "time_ms"),
+            ("milliseconds", "time_ms"),
+            ("us", "time_us"),
+            ("usec", "time_us"),
+            ("microseconds", "time_us"),
+            ("100ns", "time_100ns"),
+            ("ns", "time_ns"),
+            ("nsec", "time_ns"),
+            ("nanoseconds", "time_ns"),
+        ] {
+            let found = named(&format!("Timestamp ({unit}),offset,size"));
+            assert_eq!(found, Some(format!("{column},offset,size")), "{unit}");
+        }
+        for line in [
+            "timestamp, op type, offset, size",
+            "timestamp (min), op, offset, size",
+            "timestamp (ms), op, offset (kB), size",
+            "timestamp (ms, op, offset, size",
+            "timestamp (ms), time (us), offset, size",
+            "TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  QUE(ms) LAT(ms)",
+            "version,time,op,size,lbn",
+            "Timestamp,Response,IOType,LUN,Offset,Size",
+        ] {
+            assert_eq!(named(line), None, "{line}");
+        }
     }
 
     // Whether 0 or 1 is a read differs between formats: a guess would be wrong half of the time.

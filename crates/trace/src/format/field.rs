@@ -60,9 +60,15 @@ pub(super) fn number(field: Option<&[u8]>, what: &str) -> Result<u64, FieldError
     let field = present(field, what)?;
     match digits(field) {
         Digits::Value(value) => Ok(value),
+        Digits::None if is_negative(field) => Err(FieldError::field(what, field, "is negative")),
         Digits::None => Err(FieldError::field(what, field, "is not a whole number")),
         Digits::TooMany => Err(FieldError::field(what, field, "is too large")),
     }
+}
+
+/// Whether it is a number below zero.
+fn is_negative(field: &[u8]) -> bool {
+    field.strip_prefix(b"-").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
 }
 
 /// A required 32-bit integer.
@@ -75,7 +81,9 @@ pub(super) fn number32(field: Option<&[u8]>, what: &str) -> Result<u32, FieldErr
 /// `value` units of `unit` bytes, in bytes; an error on overflow.
 #[inline]
 pub(super) fn scaled(value: u64, unit: u64) -> Result<u64, FieldError> {
-    value.checked_mul(unit).ok_or_else(|| FieldError::new("it ends beyond 2^63 bytes"))
+    value.checked_mul(unit).ok_or_else(|| {
+        FieldError::new(format!("{value} x {unit} bytes is beyond 2^63 bytes, which is where addresses end"))
+    })
 }
 
 /// A decimal number times 10^`places`, truncated: "1.5" with three places is 1500.
@@ -86,7 +94,10 @@ pub(super) fn decimal(field: Option<&[u8]>, places: u32, what: &str) -> Result<u
         Some(at) => (&field[..at], &field[at + 1..]),
         None => (field, &[][..]),
     };
-    let malformed = || FieldError::field(what, field, "is not a number such as 1.5");
+    let malformed = || {
+        let why = if is_negative(field) { "is negative" } else { "is not a number such as 1.5" };
+        FieldError::field(what, field, why)
+    };
     if (point.is_some() && fraction.is_empty()) || !fraction.iter().all(u8::is_ascii_digit) {
         return Err(malformed());
     }

@@ -10,6 +10,7 @@
 //! | `systor` | SYSTOR'17 |
 //! | `fiu` | FIU |
 //! | `blkparse` | blkparse's default text |
+//! | `blktrace` | blktrace's events (binary) |
 //! | `iolog` | fio iolog, versions 2 and 3 |
 //! | `oracle_general` | oracleGeneral (binary) |
 //! | `vscsi` | vscsi, versions 1 and 2 (binary) |
@@ -26,6 +27,7 @@
 mod alibaba;
 mod biosnoop;
 mod blkparse;
+mod blktrace;
 mod cloud_physics;
 mod columns;
 mod disksim;
@@ -46,6 +48,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::detect::lines;
 use crate::options::ReadOptions;
 use crate::record::{Kind, Record};
 use field::{FieldError, number, scaled};
@@ -82,6 +85,8 @@ pub enum Format {
     Fiu,
     /// blkparse's default text.
     Blkparse,
+    /// blktrace's events, binary.
+    Blktrace,
     /// fio iolog version 2.
     Iolog2,
     /// fio iolog version 3.
@@ -109,7 +114,7 @@ const OFFSET_END: u64 = 1 << 63;
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 17] = [
+    pub const ALL: [Format; 18] = [
         Format::Mqsim,
         Format::Disksim,
         Format::Msr,
@@ -118,6 +123,7 @@ impl Format {
         Format::Systor,
         Format::Fiu,
         Format::Blkparse,
+        Format::Blktrace,
         Format::Iolog2,
         Format::Iolog3,
         Format::OracleGeneral,
@@ -139,6 +145,7 @@ impl Format {
             Format::Systor => &systor::SPEC,
             Format::Fiu => &fiu::SPEC,
             Format::Blkparse => &blkparse::SPEC,
+            Format::Blktrace => &blktrace::SPEC,
             Format::Iolog2 => &iolog::SPEC_2,
             Format::Iolog3 => &iolog::SPEC_3,
             Format::OracleGeneral => &oracle_general::SPEC,
@@ -185,10 +192,34 @@ impl Format {
             Format::Blkparse => blkparse::votes(line),
             Format::Iolog2 => iolog::version(line) == Some(2),
             Format::Iolog3 => iolog::version(line) == Some(3),
-            Format::Columns => Columns::of_header(line).is_some(),
+            Format::Columns => false,
             _ if self.spec().record_bytes.is_some() => false,
             _ => matches!(Parser::new(&ReadOptions::of(self)).parse(line), Ok(Some(_))),
         }
+    }
+
+    /// Whether its records are lines.
+    pub(super) fn is_text(self) -> bool {
+        self.spec().record_bytes.is_none()
+    }
+
+    /// Whether the format records several actions of an I/O, of which one is used.
+    pub(super) fn has_actions(self) -> bool {
+        matches!(self, Format::Blkparse | Format::Blktrace)
+    }
+
+    /// The action to use for a file that begins so, if the user names none: the first of Q, D and C that occurs there.
+    pub(super) fn action_of(self, head: &[u8]) -> Action {
+        match self {
+            Format::Blktrace => blktrace::action_of(head),
+            _ => blkparse::action_of(lines(head).map(|(_, line)| line)),
+        }
+    }
+
+    /// Bytes to be skipped after this whole record of a binary file.
+    #[inline]
+    pub(super) fn payload_bytes(self, record: &[u8]) -> usize {
+        if self == Format::Blktrace { blktrace::payload_bytes(record) } else { 0 }
     }
 
     /// The time of the record at an index of a binary file, if it is plausible after one at time `latest`.
@@ -202,9 +233,9 @@ impl Format {
     }
 }
 
-/// The action used for a blkparse text that begins with these lines, if the user names none.
-pub(super) fn action_of<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone) -> Action {
-    blkparse::action_of(lines)
+/// Whether a file that begins so is blktrace's, whose events begin with a magic number.
+pub(super) fn is_blktrace(head: &[u8]) -> bool {
+    blktrace::begins(head)
 }
 
 /// Parser for consecutive lines of one format.
@@ -245,6 +276,7 @@ impl Parser {
             Format::Systor => systor::parse(line)?,
             Format::Fiu => Some(fiu::parse(line)?),
             Format::Blkparse => blkparse::parse(line, self.action)?,
+            Format::Blktrace => blktrace::parse(line, self.action)?,
             Format::Iolog2 => self.log.parse(line, 2)?,
             Format::Iolog3 => self.log.parse(line, 3)?,
             Format::OracleGeneral => oracle_general::parse(line)?,
@@ -271,7 +303,10 @@ impl Parser {
             return Err(FieldError::new("its length is zero"));
         }
         if line.offset_bytes.checked_add(line.bytes).is_none_or(|end| end > OFFSET_END) {
-            return Err(FieldError::new("it ends beyond 2^63 bytes"));
+            return Err(FieldError::new(format!(
+                "its {} bytes from byte {} on end beyond 2^63 bytes, which is where addresses end",
+                line.bytes, line.offset_bytes
+            )));
         }
         if self.turned {
             line.kind = match line.kind {
@@ -308,6 +343,7 @@ impl Pen {
             Format::Systor => systor::write(out, record, ticks),
             Format::Fiu => fiu::write(out, record, ticks),
             Format::Blkparse => blkparse::write(out, record, ticks, self.sequence, Action::Q),
+            Format::Blktrace => blktrace::write(out, record, ticks, self.sequence),
             Format::Iolog2 => self.log.write(out, record, ticks, 2),
             Format::Iolog3 => self.log.write(out, record, ticks, 3),
             Format::OracleGeneral => oracle_general::write(out, record, ticks),
