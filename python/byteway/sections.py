@@ -88,7 +88,7 @@ EngineName: TypeAlias = Literal["drive", "leveldb"]
 FineMethod: TypeAlias = Literal["piggyback", "piggyback-pipelined", "inline", "inline-reassembly", "mmio", "cxl-mem", "piggyback-cxl", "cxl-commit"]
 """How short payloads cross under `adaptive`."""
 
-Format: TypeAlias = Literal["auto", "mqsim", "disksim", "msr", "alibaba", "tencent", "systor", "fiu", "blkparse", "iolog2", "iolog3", "oraclegeneral", "vscsi1", "vscsi2", "spc", "cloudphysics", "biosnoop", "columns"]
+Format: TypeAlias = Literal["auto", "mqsim", "disksim", "msr", "alibaba", "tencent", "systor", "fiu", "blkparse", "blktrace", "iolog2", "iolog3", "oraclegeneral", "vscsi1", "vscsi2", "spc", "cloudphysics", "biosnoop", "columns"]
 """Format of a trace."""
 
 Generator: TypeAlias = Literal["tpch-region", "tpch-nation", "tpch-supplier", "tpch-customer", "tpch-part", "tpch-partsupp", "tpch-orders", "tpch-lineitem", "vpic", "laghos", "deep-water"]
@@ -319,6 +319,11 @@ class Host:
     profile: str | None = None
     """A built-in host profile by name, or the path of one, relative to the directory of the scenario. Default: "linux-polled"."""
 
+    queues: int | None = None
+    """I/O queue pairs of the host at each drive, at most; workers beyond them share these in turn. Default: one for each
+    worker, as far as the drive has them.
+    """
+
     verify: bool | str | None = None
     """Whether each block read is compared with what was written; `"bytes"`: byte by byte."""
 
@@ -423,6 +428,11 @@ class Job:
     of these drives concurrently, as a separate job `NAME/DRIVE` with the same keys.
     """
 
+    fsync: int | None = None
+    """A Flush command after so many writes of a worker, once its outstanding I/Os have completed; its time is in no I/O's
+    latency.
+    """
+
     io_size: str | None = None
     """Bytes to transfer, over all workers; may be less or more than the range. A block that is trimmed and
     then written counts once.
@@ -448,7 +458,7 @@ class Job:
     """
 
     numjobs: int | None = None
-    """Number of workers, each with a queue pair. Default: 1."""
+    """Number of workers, each with a queue pair of its own as far as there are so many: see `host.queues`. Default: 1."""
 
     offset: str | None = None
     """Start of the job's range within the namespace: a size, or a percentage of the namespace, such as "30
@@ -561,7 +571,7 @@ class Kv:
     """Namespace identifier, from 1. Default: the first KV namespace."""
 
     numjobs: int | None = None
-    """Number of workers, each with a queue pair. Default: 1."""
+    """Number of workers, each with a queue pair of its own as far as there are so many: see `host.queues`. Default: 1."""
 
     order: Order | None = None
     """Order of the key-value pairs' keys, where the workload does not determine it. Default: rising."""
@@ -683,7 +693,7 @@ class Query:
     """Namespace, from 1. Default: the first one with tables."""
 
     numjobs: int | None = None
-    """Number of workers, each with its own queue pair. Default: 1."""
+    """Number of workers, each with a queue pair of its own as far as there are so many: see `host.queues`. Default: 1."""
 
     ramp_time: str | None = None
     """Time at the beginning of the job that its figures exclude."""
@@ -782,7 +792,7 @@ class Trace:
     """`[job.trace]`"""
 
     action: Action | None = None
-    """For blkparse text, the step of an I/O to use: Q queued, D issued to the driver, C completed. Default:
+    """For blkparse text and blktrace events, the step of an I/O to use: Q queued, D issued to the driver, C completed. Default:
     the first of these that the beginning of the file contains.
     """
 
@@ -808,6 +818,9 @@ class Trace:
     """In a format with numeric operations, the number that means read. Default: the format's, which is 1 in
     mqsim and disksim, 0 in tencent.
     """
+
+    repeat: int | None = None
+    """How often the trace is replayed. Each repetition follows the last record of the one before at the trace's mean gap. Default: 1."""
 
     time_scale: float | None = None
     """Factor of the recorded times: 0.5 replays twice as fast. Default: 1.0."""

@@ -114,8 +114,6 @@ pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) ->
 /// Driver configuration of a drive, whose interrupts `cpu` takes.
 pub fn driver(scenario: &Scenario, drive: usize, cpu: Rc<Station>) -> DriverConfig {
     let host = &scenario.host;
-    let jobs = scenario.jobs_of(drive).filter(|job| !job.at_target);
-    let workers: u32 = jobs.map(|job| job.workers).sum();
     // A block device whose firmware runs on the host is called back.
     let is_called = scenario.drives[drive].plan.is_called()
         || scenario.jbof.as_ref().is_some_and(|plan| plan.section.platform == Platform::Oc);
@@ -128,7 +126,7 @@ pub fn driver(scenario: &Scenario, drive: usize, cpu: Rc<Station>) -> DriverConf
         completion,
         cpu: Some(cpu),
         interrupts_queue: interrupts_queue(host),
-        queues_wanted: workers.clamp(1, u32::from(u16::MAX - 1)) as u16,
+        queues_wanted: scenario.queue_pairs(drive).clamp(1, u32::from(u16::MAX - 1)) as u16,
         arbitration: match weighted(host) {
             true => byteway_host::driver::Arbitration::Weighted,
             false => byteway_host::driver::Arbitration::RoundRobin,

@@ -47,17 +47,6 @@ pub enum RunError {
         /// The drive's status.
         status: Status,
     },
-    /// Fewer queue pairs than workers.
-    #[error(
-        "the jobs want {wanted} queue pairs and the drive has {granted}: lower numjobs, or raise \
-         controller.max_io_queues"
-    )]
-    QueuePairs {
-        /// Workers of all jobs on the drive.
-        wanted: u32,
-        /// Queue pairs that the drive granted.
-        granted: u16,
-    },
     /// A job's namespace does not exist, or is of another kind.
     #[error("the drive has no {}{nsid}{} for job `{job}`", .kind.before(), .kind.behind())]
     NoNamespace {

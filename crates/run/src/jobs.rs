@@ -23,6 +23,7 @@ use byteway_results::timeline::{Ended, Queue, Timeline};
 use byteway_results::{Completed, Meter, RunPart};
 use byteway_scenario::RUNTIME_MAX;
 use byteway_text::error::InputError;
+use byteway_text::units::Picos;
 use byteway_wire::nvme::QueuePriority;
 use byteway_workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};
 use ios::{Ios, Performed};
@@ -35,6 +36,7 @@ use std::fmt;
 use std::rc::Rc;
 
 pub use payloads::Sink;
+use worker_options::Entries;
 pub use worker_options::WorkerOptions;
 
 /// Expected content of each block, by namespace.
@@ -120,14 +122,19 @@ pub struct Worker {
     start: Cell<Time>,
     /// I/Os of an open loop that were due while `iodepth` others were outstanding.
     late: Cell<u64>,
+    /// Holds its I/Os during a pause.
     gate: Gate,
+    /// Holds its I/Os during a flush.
+    flush_gate: Gate,
+    /// Flushes, and the time that they took together.
+    flushes: Cell<(u64, Delay)>,
     /// Whether differences found before the measurement were reported.
     told: Cell<bool>,
 }
 
-/// Admits a number of I/Os between two pauses.
+/// Admits a number of I/Os between two pauses, or of writes between two flushes.
 struct Gate {
-    /// I/Os issued since the last pause.
+    /// Those issued since the last pause.
     issued: Cell<u32>,
     outstanding: Cell<u32>,
     open: Notify,
@@ -144,6 +151,39 @@ impl Worker {
         self.access.queue()
     }
 
+    /// Waits while the worker pauses or flushes, or has issued all I/Os before it next does.
+    async fn pass(&self) {
+        loop {
+            if let Some(think) = self.plan.think.filter(|think| self.gate.is_closed(think.blocks)) {
+                while self.gate.is_closed(think.blocks) {
+                    self.gate.open.notified().await;
+                }
+            } else if let Some(writes) = self.plan.flush_after.filter(|most| self.flush_gate.is_closed(*most))
+            {
+                while self.flush_gate.is_closed(writes) {
+                    self.flush_gate.open.notified().await;
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn enter(&self, kind: Kind) {
+        if self.plan.think.is_some() {
+            self.gate.enter(true);
+        }
+        if self.plan.flush_after.is_some() {
+            self.flush_gate.enter(kind == Kind::Write);
+        }
+    }
+
+    /// Lets tasks that wait at a gate notice the end.
+    fn reopen(&self) {
+        self.gate.reopen();
+        self.flush_gate.reopen();
+    }
+
     /// Whether the caller is the first to report differences found before the measurement.
     fn claims_first_answers(&self) -> bool {
         !self.told.replace(true)
@@ -151,22 +191,25 @@ impl Worker {
 }
 
 impl Gate {
-    /// Waits while the worker pauses, or has issued all I/Os before its next pause.
-    async fn pass(&self, think: Think) {
-        while self.issued.get() >= think.blocks {
-            self.open.notified().await;
-        }
+    fn new(clock: &Clock) -> Gate {
+        Gate { issued: Cell::default(), outstanding: Cell::default(), open: Notify::new(clock) }
     }
 
-    fn enter(&self) {
-        self.issued.set(self.issued.get() + 1);
+    /// Whether the worker pauses, or has issued all of the `most` before its next pause.
+    fn is_closed(&self, most: u32) -> bool {
+        self.issued.get() >= most
+    }
+
+    /// An I/O is issued, which may be one of those that are numbered.
+    fn enter(&self, is_numbered: bool) {
+        self.issued.set(self.issued.get().saturating_add(u32::from(is_numbered)));
         self.outstanding.set(self.outstanding.get() + 1);
     }
 
-    /// Whether this was the last I/O before a pause.
-    fn leave(&self, think: Think) -> bool {
+    /// An I/O has completed. Whether it was the last one before a pause.
+    fn leave(&self, most: u32) -> bool {
         self.outstanding.set(self.outstanding.get() - 1);
-        self.issued.get() >= think.blocks && self.outstanding.get() == 0
+        self.is_closed(most) && self.outstanding.get() == 0
     }
 
     fn reopen(&self) {
@@ -178,7 +221,7 @@ impl Gate {
 /// Creates queue pairs and generators of all workers on the driver's drive. Reads are verified in namespaces that have an oracle.
 ///
 /// # Errors
-/// Too few queue pairs, an unknown namespace, or one with an unsupported format.
+/// An unknown namespace, or one with an unsupported format.
 pub async fn workers(
     driver: &Driver,
     jobs: &[JobPlan],
@@ -188,22 +231,31 @@ pub async fn workers(
     let is_own = |job: &&JobPlan| {
         job.drive == worker_options.drive && job.at_target == worker_options.shared.is_some()
     };
-    let wanted: u32 = jobs.iter().filter(is_own).map(|job| job.workers).sum();
-    if worker_options.shared.is_none() && u32::from(driver.queues_granted()) < wanted {
-        return Err(RunError::QueuePairs { wanted, granted: driver.queues_granted() });
-    }
+    // In a box one queue pair is for commands of peers.
+    let of_peers = u16::from(worker_options.jbof.is_some());
+    let most = usize::from(driver.queues_granted().saturating_sub(of_peers).max(1));
     let namespaces = driver.namespaces();
     let pairs = pairs::Common::new(jobs, worker_options.drive, driver.transfer_bytes_max());
     let tables = queries::Common::default();
     let rng = Rng::new(worker_options.seed);
+    let payload_bytes_max =
+        |plan: &JobPlan| pairs::plan_of(plan).map_or_else(|| plan.payload_bytes_max(), |_| pairs.bytes_max());
+    let needs: Vec<Entries> = jobs
+        .iter()
+        .filter(is_own)
+        .flat_map(|plan| {
+            let entries = worker_options.entries(plan, payload_bytes_max(plan));
+            (0..plan.workers).map(move |_| entries)
+        })
+        .collect();
+    // Each worker has its own queue pair, as far as there are so many; further workers share these in turn.
+    let mut queues: Vec<QueuePair> = Vec::new();
     let mut made = Vec::new();
     for (job, plan) in jobs.iter().enumerate().filter(|(_, job)| is_own(job)) {
         let before: u32 = jobs[..job].iter().map(|job| job.workers).sum();
         let namespace = namespaces.iter().find(|namespace| namespace.nsid == plan.nsid);
         let kv = pairs::plan_of(plan);
-        let payload_bytes_max = kv.map_or_else(|| plan.payload_bytes_max(), |_| pairs.bytes_max());
         for worker in 0..plan.workers {
-            let entries = worker_options.entries(plan, payload_bytes_max);
             let number = before + worker;
             let own = worker_options.processors[number as usize % worker_options.processors.len()].clone();
             let config = QueueConfig {
@@ -211,9 +263,13 @@ pub async fn workers(
                 vector: (worker_options.completion == Completion::Interrupt)
                     .then_some(1 + (made.len() % 63) as u16),
                 cpu: Some(own.clone()),
-                ..QueueConfig::new(entries)
+                ..QueueConfig::new(worker_options.ring(needs.iter().skip(made.len()).step_by(most).copied()))
             };
-            let (queue, cpu) = match &worker_options.shared {
+            let shared = match &worker_options.shared {
+                None if queues.len() == most => Some(&queues),
+                shared => shared.as_ref(),
+            };
+            let (queue, cpu) = match shared {
                 Some(shared) => {
                     let queue = shared[made.len() % shared.len()].clone();
                     let cpu = queue.cpu().clone();
@@ -230,6 +286,9 @@ pub async fn workers(
                     (None, None) => (driver.create_queue_pair(config).await?, own),
                 },
             };
+            if shared.is_none() {
+                queues.push(queue.clone());
+            }
             let enable = async |queue: &QueuePair, methods| match &worker_options.paths {
                 Some(paths) => paths.enable_methods(queue, methods).await,
                 None => driver.enable_methods(queue, methods).await.map(drop),
@@ -268,11 +327,9 @@ pub async fn workers(
                 start: Cell::default(),
                 late: Cell::default(),
                 told: Cell::default(),
-                gate: Gate {
-                    issued: Cell::default(),
-                    outstanding: Cell::default(),
-                    open: Notify::new(driver.clock()),
-                },
+                gate: Gate::new(driver.clock()),
+                flush_gate: Gate::new(driver.clock()),
+                flushes: Cell::default(),
             }));
         }
     }
@@ -556,13 +613,14 @@ impl Play {
                 // With a rate limit there is no arrival time: no I/O waits before it may be issued.
                 due = if closed { self.clock.now_measured() } else { at };
             }
-            if let Some(think) = worker.plan.think {
-                worker.gate.pass(think).await;
-                due = self.clock.now_measured();
-                if !meter.goes_on() || end.is_some_and(|end| due >= end) {
+            if worker.plan.think.is_some() || worker.plan.flush_after.is_some() {
+                worker.pass().await;
+                // Arrivals of an open loop do not wait for a flush; the wait is part of their latency.
+                due = if closed { self.clock.now_measured() } else { due };
+                if !meter.goes_on() || end.is_some_and(|end| self.clock.now() >= end) {
                     break;
                 }
-                worker.gate.enter();
+                worker.enter(io.kind);
             }
             let number = meter.number();
             let Performed { result, commands, trail } = ios.perform(&mut buffers, io).await;
@@ -596,11 +654,14 @@ impl Play {
                 Err(error) => {
                     // Tasks that wait for the next pause must notice the end.
                     meter.stop();
-                    worker.gate.reopen();
+                    worker.reopen();
                     return Err(error.into());
                 }
             }
             self.begin_if_due(worker.plan.drive);
+            if let Some(writes) = worker.plan.flush_after {
+                self.flush(worker, ios, writes).await?;
+            }
             if let Some(think) = worker.plan.think {
                 self.pause(worker, think, end).await?;
             }
@@ -608,9 +669,33 @@ impl Play {
         Ok(())
     }
 
+    /// Flushes after an I/O of a worker, if it was the last of those before a flush.
+    async fn flush<I: Ios>(&self, worker: &Worker, ios: &I, writes: u32) -> Result<(), RunError> {
+        if !worker.flush_gate.leave(writes) {
+            return Ok(());
+        }
+        let begun = self.clock.now();
+        let flushed = ios.flush().await;
+        let (count, time) = worker.flushes.get();
+        worker.flushes.set((count + 1, time + self.clock.now().since(begun)));
+        match flushed {
+            Ok(()) => {}
+            Err(IoError::Status(status)) => {
+                self.meter.failed(worker.job, self.clock.now(), status.to_string());
+            }
+            Err(error) => {
+                self.meter.stop();
+                worker.reopen();
+                return Err(error.into());
+            }
+        }
+        worker.flush_gate.reopen();
+        Ok(())
+    }
+
     /// Pauses a worker after an I/O: the last I/O before a pause waits for all outstanding ones.
     async fn pause(&self, worker: &Worker, think: Think, end: Option<Time>) -> Result<(), InputError> {
-        if worker.gate.leave(think) {
+        if worker.gate.leave(think.blocks) {
             let until = later(self.clock.now(), think.time.0);
             let waited = self.wait_until(&worker.plan, end.map_or(until, |end| until.min(end))).await;
             if waited.is_err() {
@@ -650,6 +735,22 @@ impl Play {
                     plan.name, plan.iodepth
                 )
             })
+        });
+        notes.collect()
+    }
+
+    /// Notes on jobs that flush: no I/O's latency has the time of a flush.
+    pub fn flush_notes(&self, jobs: &[JobPlan], part: RunPart) -> Vec<String> {
+        let own = jobs.iter().enumerate().filter(|(_, plan)| part.has(plan));
+        let notes = own.filter_map(|(job, plan)| {
+            let writes = plan.flush_after?;
+            let workers =
+                self.workers.iter().filter(|worker| worker.job == job).map(|worker| worker.flushes.get());
+            let (count, time) = workers.fold((0, Delay::ZERO), |all, own| (all.0 + own.0, all.1 + own.1));
+            let note = format!("job {}: {count} flushes, each after {writes} writes of a worker", plan.name);
+            let Some(mean) = time.0.checked_div(count) else { return Some(note) };
+            let mean = Picos(mean / 1000 * 1000);
+            Some(format!("{note}, took {mean} on average, which is in no I/O's latency"))
         });
         notes.collect()
     }

@@ -223,6 +223,10 @@ pub struct HostSection {
     /// Weights of weighted arbitration, 1 to 256 each.
     #[serde(default)]
     pub weights: Weights,
+    /// I/O queue pairs of the host at each drive, at most; workers beyond them share these in turn. Default: one for each
+    /// worker, as far as the drive has them.
+    #[serde(default)]
+    pub queues: Option<u32>,
     /// Host memory that each drive may use as Host Memory Buffer, at most; "0 B": none. Default: as Linux.
     #[serde(default = "lent_bytes")]
     pub lends: Bytes,
@@ -243,6 +247,7 @@ impl Default for HostSection {
             verify: Verify::default(),
             arbitration: Arbitration::default(),
             weights: Weights::default(),
+            queues: None,
             lends: lent_bytes(),
             overrides: None,
         }
@@ -323,7 +328,7 @@ pub struct JobSection {
     /// open loop that are due beyond that wait, and the wait is part of their latency.
     #[serde(default)]
     pub iodepth: Option<u32>,
-    /// Number of workers, each with a queue pair.
+    /// Number of workers, each with a queue pair of its own as far as there are so many: see `host.queues`.
     #[serde(default = "one_u32")]
     pub numjobs: u32,
     /// Alignment of random addresses. Default: the shortest I/O of their kind.
@@ -391,6 +396,10 @@ pub struct JobSection {
     /// I/Os of a worker between two pauses; also limits its outstanding I/Os. Default: 1.
     #[serde(default)]
     pub thinktime_blocks: Option<u32>,
+    /// A Flush command after so many writes of a worker, once its outstanding I/Os have completed; its time is in no I/O's
+    /// latency.
+    #[serde(default, alias = "fdatasync")]
+    pub fsync: Option<u32>,
     /// Time from the job's start that its figures exclude; `measure.warmup` may exclude more.
     #[serde(default)]
     pub ramp_time: Option<Picos>,
@@ -441,6 +450,7 @@ impl Default for JobSection {
             arrival: None,
             thinktime: None,
             thinktime_blocks: None,
+            fsync: None,
             ramp_time: None,
             startdelay: None,
             stonewall: false,
@@ -495,7 +505,7 @@ pub struct TraceSection {
     /// mqsim and disksim, 0 in tencent.
     #[serde(default)]
     pub reads_are: Option<u8>,
-    /// For blkparse text, the step of an I/O to use: Q queued, D issued to the driver, C completed. Default:
+    /// For blkparse text and blktrace events, the step of an I/O to use: Q queued, D issued to the driver, C completed. Default:
     /// the first of these that the beginning of the file contains.
     #[serde(default)]
     pub action: Option<Action>,
@@ -517,6 +527,9 @@ pub struct TraceSection {
     /// Factor of the recorded times: 0.5 replays twice as fast.
     #[serde(default = "one_f64")]
     pub time_scale: f64,
+    /// How often the trace is replayed. Each repetition follows the last record of the one before at the trace's mean gap.
+    #[serde(default = "one_u32")]
+    pub repeat: u32,
 }
 
 /// `[measure]`

@@ -14,12 +14,15 @@ use std::path::Path;
 use crate::source::{Origin, Translation};
 use byteway_text::error::{InputError, SourceLocation, suggest};
 use byteway_text::file::read_small_file;
-use byteway_text::units::{Bytes, Percent, Picos, Portion, Rate, excerpt};
+use byteway_text::units::{Bytes, Percent, Picos, Portion, Rate, excerpt, fio_number};
 pub(crate) use keys::FOREIGN_ENGINES;
 use keys::{FLAGS, IGNORED, NOTED, NULL_ENGINES, REFUSED, SYNCHRONOUS, TAKEN};
 
 /// Default drive of a job file, which names none.
 pub const PROFILE: &str = "samsung-970-pro";
+
+/// fio's default of `kb_base`.
+const KB_BASE: u64 = 1024;
 
 /// Job sections, at most; each has its own queues.
 const JOBS_MAX: usize = 1024;
@@ -71,6 +74,8 @@ struct Reader<'a> {
     /// Ignored keys, sorted by name.
     ignored: BTreeSet<String>,
     notes: Vec<String>,
+    /// fio's `kb_base` of the current section: 1024, or 1000.
+    kb_base: u64,
     /// Whether a size is a multiple of 512 B but not of 4 KiB.
     in_sectors: bool,
 }
@@ -105,6 +110,7 @@ pub fn translate(file: &JobFile<'_>, profile: &str) -> Result<Translation, Input
         used: BTreeSet::new(),
         ignored: BTreeSet::new(),
         notes: Vec::new(),
+        kb_base: KB_BASE,
         in_sectors: false,
     };
     let mut sections = reader.sections()?;
@@ -117,6 +123,7 @@ pub fn translate(file: &JobFile<'_>, profile: &str) -> Result<Translation, Input
     let mut names = BTreeSet::new();
     let mut phases: Vec<(&str, u32)> = Vec::new();
     for section in &sections {
+        reader.kb_base = reader.kb_base_of(section)?;
         let mut unique = section.name.clone();
         let mut copy = 2;
         while !names.insert(unique.clone()) {
@@ -391,13 +398,12 @@ impl Reader<'_> {
             let harmless = match key {
                 "iodepth_batch" | "iodepth_batch_submit" => value == Some("1"),
                 "iodepth_batch_complete" | "iodepth_batch_complete_min" => matches!(value, Some("0" | "1")),
-                "kb_base" => value == Some("1024"),
                 "thinktime_blocks_type" => value == Some("issue"),
                 "zonemode" => value == Some("none"),
                 "write_mode" => value == Some("write"),
                 "sync" => matches!(value, Some("0" | "none")),
                 "percentage_random" => value == Some("100"),
-                "latency_target" | "read_iolog" => false,
+                "latency_target" => false,
                 _ => value == Some("0"),
             };
             if harmless {
@@ -425,6 +431,9 @@ impl Reader<'_> {
             Some(entry) => self.whole("numjobs", entry)?.max(1),
             None => 1,
         };
+        if let Some(entry) = keys.get("read_iolog") {
+            return self.replay(section, entry, numjobs, phases, out);
+        }
         let rw = self.rw(section, out)?;
         self.sizes(keys, out)?;
         for key in ["rwmixread", "rwmixwrite", "iodepth", "thinktime_blocks"] {
@@ -437,6 +446,14 @@ impl Reader<'_> {
         }
         self.order(section, &rw, out)?;
         self.range(section, numjobs, out)?;
+        self.times(keys, numjobs, out)?;
+        self.phase(section, phases, out)?;
+        self.verify(keys, out);
+        self.host_side(keys)
+    }
+
+    /// Translates delays, pauses, flushes and rates.
+    fn times(&mut self, keys: &Keys, numjobs: u64, out: &mut Lines) -> Result<(), InputError> {
         for key in ["ramp_time", "startdelay"] {
             if let Some(entry) = keys.get(key) {
                 out.push(format!("{key} = \"{}\"", self.time(key, entry, SECOND)?), entry.origin);
@@ -449,9 +466,74 @@ impl Reader<'_> {
             );
         }
         self.rates(keys, numjobs, out)?;
+        let is_set = |key: &&str| keys.get(*key).is_some_and(|entry| entry.value != "0");
+        let mut flushes = ["fsync", "fdatasync"].into_iter().filter(is_set);
+        if let Some((key, entry)) = flushes.next().and_then(|key| Some((key, keys.get(key)?))) {
+            if flushes.next().is_some() {
+                let what = "`fsync` and `fdatasync` are both a Flush here";
+                return Err(self.error(entry.origin, what, "leave one of the two out"));
+            }
+            out.push(format!("fsync = {}", self.whole(key, entry)?), entry.origin);
+        }
+        Ok(())
+    }
+
+    /// A job that replays a log, which replaces the keys about I/Os.
+    fn replay<'s>(
+        &mut self,
+        section: &'s Section,
+        log: &Entry,
+        numjobs: u64,
+        phases: &mut Vec<(&'s str, u32)>,
+        out: &mut Lines,
+    ) -> Result<(), InputError> {
+        let keys = &section.keys;
+        if numjobs > 1 {
+            let what = "each worker would replay the whole log, which is not modelled";
+            let at = keys.get("numjobs").map_or(section.origin, |entry| entry.origin);
+            return Err(self.error(at, what, "leave `numjobs` out, or write a section for each"));
+        }
+        if log.value.replace("\\:", "").contains(':') {
+            return Err(self.error(log.origin, "several logs", "name one log in each section"));
+        }
+        let unused = |key: &&&str| keys.contains_key(**key);
+        for key in
+            ["rw", "bs", "bsrange", "bssplit", "size", "filesize", "io_size", "offset"].iter().filter(unused)
+        {
+            self.notes.push(format!("fio: `{key}` has no meaning with `read_iolog` and was ignored"));
+        }
+        let depth = keys.get("iodepth").map(|entry| Ok((self.whole("iodepth", entry)?, entry.origin)));
+        let (depth, at) = depth.transpose()?.unwrap_or((1, section.origin));
+        out.push(format!("iodepth = {depth}"), at);
+        if let Some(entry) = keys.get("number_ios") {
+            out.push(format!("count = {}", self.whole("number_ios", entry)?), entry.origin);
+        }
+        if let Some(entry) = keys.get("runtime") {
+            out.push(format!("runtime = \"{}\"", self.time("runtime", entry, SECOND)?), entry.origin);
+        }
+        if let Some(entry) = keys.get("time_based").filter(|entry| entry.value != "0") {
+            let what = "`time_based` would replay the log until the time is over";
+            return Err(self.error(entry.origin, what, "write `loops`, how often it is replayed"));
+        }
+        self.times(keys, numjobs, out)?;
         self.phase(section, phases, out)?;
         self.verify(keys, out);
-        self.host_side(keys)
+        self.host_side(keys)?;
+        out.push("[job.trace]".to_owned(), log.origin);
+        out.push(format!("file = {}", quoted(&log.value)), log.origin);
+        // Each file of a log has a part of the drive.
+        out.push("device = \"spread\"".to_owned(), log.origin);
+        let no_stall = keys.get("replay_no_stall").filter(|entry| entry.value != "0");
+        let (mode, at) = no_stall.map_or(("open", log.origin), |entry| ("closed", entry.origin));
+        out.push(format!("mode = \"{mode}\""), at);
+        if let Some(entry) = keys.get("replay_time_scale") {
+            let percent = self.whole("replay_time_scale", entry)?.clamp(1, 1 << 32);
+            out.push(format!("time_scale = {:?}", 100.0 / percent as f64), entry.origin);
+        }
+        if let Some(entry) = keys.get("loops") {
+            out.push(format!("repeat = {}", self.whole("loops", entry)?.max(1)), entry.origin);
+        }
+        Ok(())
     }
 
     /// The phase of the job: that of the job before it, or the next one. `phases` are those of the earlier
@@ -550,7 +632,8 @@ impl Reader<'_> {
         let keys = &section.keys;
         let is_random = rw.starts_with("rand");
         if let Some(entry) = keys.get("random_distribution").filter(|_| is_random) {
-            out.push(format!("random_distribution = {}", quoted(&entry.value)), entry.origin);
+            let value = self.distribution(entry)?;
+            out.push(format!("random_distribution = {}", quoted(&value)), entry.origin);
         }
         if let Some(entry) = keys.get("blockalign").filter(|_| is_random) {
             let bytes = self.bytes(entry, &entry.value)?;
@@ -576,6 +659,18 @@ impl Reader<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// A distribution with sizes in Byteway's notation.
+    fn distribution(&self, entry: &Entry) -> Result<String, InputError> {
+        let Some(zones) = entry.value.strip_prefix("zoned_abs:") else { return Ok(entry.value.clone()) };
+        let zones = zones.split(':').map(|zone| match zone.split_once('/') {
+            Some((share, size)) if !size.trim().is_empty() => {
+                Ok(format!("{share}/{}", self.bytes(entry, size)?))
+            }
+            _ => Ok(zone.to_owned()),
+        });
+        Ok(format!("zoned_abs:{}", zones.collect::<Result<Vec<_>, InputError>>()?.join(":")))
     }
 
     /// Translates the range and the amount of I/O.
@@ -798,47 +893,35 @@ impl Reader<'_> {
         self.notes.retain(|note| said.insert(note.clone()));
     }
 
+    fn kb_base_of(&self, section: &Section) -> Result<u64, InputError> {
+        match section.keys.get("kb_base").map(|entry| (entry, entry.value.as_str())) {
+            None | Some((_, "1024")) => Ok(KB_BASE),
+            Some((_, "1000")) => Ok(1000),
+            Some((entry, other)) => {
+                let what = format!("`kb_base`: `{}` is neither 1024 nor 1000", excerpt(other));
+                Err(self.error(entry.origin, what, "write 1024, fio's default, or 1000"))
+            }
+        }
+    }
+
+    /// A whole number, possibly with a unit: `1k` is 1024.
     fn whole(&self, key: &str, entry: &Entry) -> Result<u64, InputError> {
-        entry.value.parse().ok().filter(|value| i64::try_from(*value).is_ok()).ok_or_else(|| {
+        fio_number(&entry.value, self.kb_base).map_err(|_| {
             let what = format!("`{key}`: `{}` is not a whole number", excerpt(&entry.value));
             self.error(entry.origin, what, format!("write a number, such as {key}=8"))
         })
     }
 
-    /// A size in fio's default notation: k, kb are 1024, ki, kib 1000.
+    /// A size in fio's notation.
     fn bytes(&self, entry: &Entry, text: &str) -> Result<Bytes, InputError> {
-        let wrong = |what: String| {
-            let help = "write bytes, or a number with k, m, g or t, such as 4k (4096)";
-            self.error(entry.origin, what, help)
-        };
         let text = text.trim();
         if text.ends_with('%') {
             let what = format!("`{}`: only `size` and `offset` can be parts of the drive", excerpt(text));
-            return Err(wrong(what));
+            let help = "write bytes, or a number with k, m, g or t, such as 4k (4096)";
+            return Err(self.error(entry.origin, what, help));
         }
-        let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-        let (radix_digits, radix) = match unit.strip_prefix(['x', 'X']) {
-            Some(hexadecimal) if digits == "0" => (hexadecimal, 16),
-            _ => (digits, 10),
-        };
-        let number = u64::from_str_radix(radix_digits, radix)
-            .map_err(|_| wrong(format!("`{}` is not a size", excerpt(text))))?;
-        let unit = if radix == 16 { String::new() } else { unit.to_ascii_lowercase() };
-        let scale = match unit.as_str() {
-            "" | "b" => 1,
-            "k" | "kb" => 1 << 10,
-            "m" | "mb" => 1 << 20,
-            "g" | "gb" => 1 << 30,
-            "t" | "tb" => 1 << 40,
-            "p" | "pb" => 1 << 50,
-            "ki" | "kib" => 1_000,
-            "mi" | "mib" => 1_000_000,
-            "gi" | "gib" => 1_000_000_000,
-            "ti" | "tib" => 1_000_000_000_000,
-            _ => return Err(wrong(format!("unknown unit `{}` in `{}`", excerpt(&unit), excerpt(text)))),
-        };
-        let bytes = number.checked_mul(scale).filter(|bytes| i64::try_from(*bytes).is_ok());
-        bytes.map(Bytes).ok_or_else(|| wrong(format!("`{}` is too large", excerpt(text))))
+        let bytes = fio_number(text, self.kb_base);
+        bytes.map(Bytes).map_err(|error| self.error(entry.origin, error.what, error.help))
     }
 
     /// A time; without a unit, in `unit_ps`.

@@ -170,6 +170,9 @@ impl Draft<'_> {
         let count_max = limits.personality.command_units_max();
         let transfer_blocks_max =
             (limits.transfer_bytes_max / u64::from(limits.lba_bytes)).min(count_max) as u32;
+        if let Some(writes) = section.fsync {
+            within(&self.key("fsync"), writes, 1, u32::MAX)?;
+        }
         if limits.personality.has_sink() {
             self.check_sink()?;
         }
@@ -199,6 +202,7 @@ impl Draft<'_> {
             issue,
             cap,
             think: self.think(issue)?,
+            flush_after: section.fsync,
             phase: 0,
             start_delay: section.startdelay.unwrap_or_default(),
             ramp: section.ramp_time.unwrap_or_default(),
@@ -231,6 +235,10 @@ impl Draft<'_> {
         if self.section.trace.is_some() {
             let help = "leave [job.trace] out, or set `drive.personality = \"block\"`";
             return Err(self.fault("trace", "a sink has no blocks, which is what traces ask for", help));
+        }
+        if self.section.fsync.is_some() {
+            let help = "leave it out, or set `drive.personality = \"block\"`";
+            return Err(self.fault("fsync", "a sink has nothing to flush", help));
         }
         match self.section.rw {
             Some(rw) if rw.kinds().contains(&Kind::Trim) => {
@@ -610,6 +618,7 @@ impl Draft<'_> {
             let help = "leave `wrap` out: it is short for `beyond = \"wrap\"`";
             return Err(self.fault("trace.wrap", "contradicts `beyond`", help));
         }
+        within(&self.key("trace.repeat"), trace.repeat, 1, 1_000_000)?;
         if let Some(number) = trace.reads_are {
             within(&self.key("trace.reads_are"), number, 0, 1)?;
         }
@@ -652,6 +661,7 @@ impl Draft<'_> {
                 false => trace.beyond.unwrap_or_default(),
             },
             time_scale_q32: libm::round(trace.time_scale * 4_294_967_296.0) as u64,
+            repeat: trace.repeat,
             layout: Layout::default(),
             scan: Scan::default(),
         };

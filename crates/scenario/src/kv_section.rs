@@ -65,7 +65,7 @@ pub struct KvSection {
     /// the first limit reached counts.
     #[serde(default)]
     pub bulk_bytes: Option<Bytes>,
-    /// Number of workers, each with a queue pair.
+    /// Number of workers, each with a queue pair of its own as far as there are so many: see `host.queues`.
     #[serde(default = "one", alias = "workers")]
     pub numjobs: u32,
     /// The drive, or drives, as in a `[[job]]`.

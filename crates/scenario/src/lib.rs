@@ -306,8 +306,12 @@ impl Scenario {
             verify: file.host.verify,
             arbitration: file.host.arbitration,
             weights: file.host.weights,
+            queues: file.host.queues,
             lends: file.host.lends,
         };
+        if let Some(queues) = host.queues {
+            within("host.queues", queues, 1, 1024).map_err(|fault| placed(&index, fault))?;
+        }
         for (key, weight) in
             [("high", host.weights.high), ("medium", host.weights.medium), ("low", host.weights.low)]
         {
@@ -508,32 +512,51 @@ impl Scenario {
         }
     }
 
-    /// Whether a drive has queue pairs for the workers of its jobs.
+    /// Checks whether the workers of a drive's jobs can share its queue pairs.
     fn check_queues(
         &self,
         number: usize,
         (drive, key): (&DrivePlan, &str),
         paths: &[String],
     ) -> Result<(), KeyError> {
-        let called = match &drive.name {
-            Some(name) if self.drives.len() > 1 => format!("drive `{name}`"),
-            _ => "the drive".to_owned(),
-        };
-        let own = || self.jobs.iter().zip(paths).filter(|(job, _)| job.drive == number);
-        let Some((_, last)) = own().next_back() else { return Ok(()) };
-        let workers: u64 = own().map(|(job, _)| u64::from(job.workers)).sum();
-        // The host creates one more queue pair at each drive of a box, for commands of peers.
-        let (wanted, need) = match &self.jbof {
-            Some(_) => (workers + 1, "as many queue pairs, and a drive of a box one more for its peers"),
-            None => (workers, "as many queue pairs"),
-        };
-        let queues = drive.profile.controller.max_io_queues;
-        if wanted <= u64::from(queues) {
-            return Ok(());
+        let own = self.jobs.iter().zip(paths).filter(|(job, _)| job.drive == number);
+        let Some((_, last)) = own.last() else { return Ok(()) };
+        let (workers, queues) = (self.workers(number), self.queue_pairs(number));
+        if self.jbof.is_some() && drive.profile.controller.max_io_queues < 2 {
+            let what = "a drive of a box needs a queue pair for the host, and one for its peers";
+            let help = format!("set {key}.override.controller.max_io_queues = 2");
+            return Err(fault(format!("{last}.numjobs"), what, help));
         }
-        let what = format!("{workers} workers over all jobs need {need}, and {called} has {queues}");
-        let help = format!("lower `numjobs`, or set {key}.override.controller.max_io_queues = {wanted}");
-        Err(fault(format!("{last}.numjobs"), what, help))
+        if self.host.arbitration == Arbitration::Weighted && workers > queues {
+            let what = format!(
+                "{workers} workers would share {queues} queue pairs, and under weighted arbitration a queue pair has one priority"
+            );
+            let help = format!(
+                "lower `numjobs`, raise {key}.override.controller.max_io_queues and `host.queues` to {workers}, or leave \
+                 `host.arbitration` out"
+            );
+            return Err(fault(format!("{last}.numjobs"), what, help));
+        }
+        Ok(())
+    }
+
+    /// Workers of a drive's jobs on the host.
+    fn workers(&self, drive: usize) -> u32 {
+        self.jobs_of(drive).filter(|job| !job.at_target).map(|job| job.workers).sum()
+    }
+
+    /// I/O queue pairs of the host at a drive: one for each worker, as far as the drive or the target has them and the host
+    /// wants them; further workers share them.
+    pub fn queue_pairs(&self, drive: usize) -> u32 {
+        let there = match (&self.target, &self.jbof) {
+            (Some(_), _) => target::QUEUES_MAX,
+            (None, jbof) => {
+                // One is for commands of peers.
+                let of_peers = u16::from(jbof.is_some());
+                self.drives[drive].plan.profile.controller.max_io_queues.saturating_sub(of_peers).into()
+            }
+        };
+        self.workers(drive).min(there).min(self.host.queues.unwrap_or(u32::MAX)).max(1)
     }
 
     /// Total number of commands of the run, if known for every job.
@@ -590,6 +613,10 @@ impl Scenario {
         if self.jbof.is_none() && self.jobs_of(drive).next().is_none() {
             notes.push("no job uses it".to_owned());
         }
+        let (workers, queues) = (self.workers(drive), self.queue_pairs(drive));
+        if workers > queues {
+            notes.push(format!("{workers} workers share {queues} queue pairs"));
+        }
         for job in self.jobs_of(drive) {
             if let Source::Pairs(pairs) = &job.source {
                 notes.extend(pairs.note().map(|note| format!("job {}: {note}", job.name)));
@@ -605,7 +632,17 @@ impl Scenario {
             let (scan, tally) = (&replay.scan, &replay.scan.tally);
             let mut note = |text: String| notes.push(format!("job {}: {text}", job.name));
             let file = byteway_trace::file_name(&replay.path);
-            note(format!("{file} taken as {}; {} records", replay.read.assumption(), tally.records));
+            let often =
+                if replay.repeat > 1 { format!(", replayed {} times", replay.repeat) } else { String::new() };
+            note(format!("{file} taken as {}; {} records{often}", replay.read.assumption(), tally.records));
+            if let Some(count) = job.count.filter(|_| scan.is_exhausted) {
+                note(format!(
+                    "count = {count} is more than the {} records that there are to replay: it ended after them, and repeat = {} \
+                     in [job.trace] would reach it",
+                    scan.replayed,
+                    count.div_ceil(tally.records.max(1))
+                ));
+            }
             tally.doubts(&replay.read).into_iter().for_each(&mut note);
             if tally.bad_lines > 0 {
                 let first = tally.first_bad.as_deref().unwrap_or_default();
@@ -656,7 +693,7 @@ impl Scenario {
                     scan.widened
                 ));
             }
-            if scan.commands > tally.records {
+            if scan.commands > scan.replayed {
                 note(format!(
                     "records that are longer than one command may be, or lie apart, were split: {} commands",
                     scan.commands

@@ -19,6 +19,8 @@ pub struct HostPlan {
     pub arbitration: Arbitration,
     /// The weights under weighted arbitration.
     pub weights: Weights,
+    /// I/O queue pairs at each drive, at most; `None`: as many as the drive has.
+    pub queues: Option<u32>,
     /// Host memory that each drive may use, at most.
     pub lends: Bytes,
 }

@@ -63,7 +63,7 @@ pub struct QuerySection {
     /// Maximum number of outstanding queries of a worker. Default: 1.
     #[serde(default)]
     pub iodepth: Option<u32>,
-    /// Number of workers, each with its own queue pair.
+    /// Number of workers, each with a queue pair of its own as far as there are so many: see `host.queues`.
     #[serde(default = "one", alias = "workers")]
     pub numjobs: u32,
     /// The drive or drives, as in a `[[job]]`.

@@ -528,7 +528,9 @@ fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
         .and_then(|rest| rest.split_once(", expected "));
     if let Some((found, expected)) = expected {
         let expected = expected.lines().next().unwrap_or(expected);
-        return (format!("{key}{} does not fit here", found), format!("write {}", in_toml(expected)));
+        // serde names the type of an integer that is too large for 64 bits.
+        let found = found.trim_end_matches(" as i128").trim_end_matches(" as u128");
+        return (format!("{key}{found} does not fit here"), format!("write {}", in_toml(expected)));
     }
     let see = |schema: String| match noun {
         "claims file" => {

@@ -35,7 +35,7 @@ pub struct TargetPlan {
 }
 
 /// Maximum number of queue pairs of a host at a target's controller.
-const QUEUES_MAX: u32 = 63;
+pub(crate) const QUEUES_MAX: u32 = 63;
 
 /// Limit of `remote_outstanding`.
 const REMOTE_MAX: u32 = 1023;
@@ -150,12 +150,6 @@ impl TargetPlan {
                 let what = format!("{outstanding} I/Os could be outstanding over the jobs at the target");
                 let help = format!("lower `iodepth` or `numjobs`: at most {LOCAL_MAX}");
                 return Err(fault(format!("{last}.iodepth"), what, help));
-            }
-            let workers: u32 = own(false).map(|(job, _)| job.workers).sum();
-            if let Some((_, last)) = own(false).next_back().filter(|_| workers > QUEUES_MAX) {
-                let what =
-                    format!("{workers} workers need as many queue pairs, and a target gives {QUEUES_MAX}");
-                return Err(fault(format!("{last}.numjobs"), what, "lower `numjobs`"));
             }
         }
         Ok(())

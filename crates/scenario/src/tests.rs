@@ -107,7 +107,18 @@ fn every_error_names_place_and_cure() {
     assert_eq!(with("issue = \"open\"\nrate_iops = 1000\n").unwrap().jobs[0].iodepth, 128);
     assert_error(with("iodepth = 0\n"), "s.toml:6:11", "out of range", "from 1 to 16383");
     assert_error(with("iodepth = -1\n"), "s.toml:6:11", "integer `-1`", "a whole number from 0");
-    assert_error(with("numjobs = 33\n"), "s.toml:6:11", "queue pairs", "max_io_queues = 33");
+    assert_error(with("[host]\nqueues = 0\n"), "s.toml:7:10", "out of range", "1 to 1024");
+    let weighted = with("numjobs = 33\n[host]\narbitration = \"weighted\"\n");
+    assert_error(weighted, "s.toml:6:11", "one priority", "`host.queues` to 33");
+    assert_error(with("fsync = 0\n"), "s.toml:6:9", "out of range", "from 1 to");
+    assert_error(
+        with("iodepth = 18446744073709551616\n"),
+        "s.toml:6:11",
+        "18446744073709551616",
+        "a whole number",
+    );
+    let wide = with("iodepth = 18446744073709551616\n").unwrap_err();
+    assert!(!wide.to_string().contains("128"), "{wide}");
     assert_error(with("issue = \"open\"\n"), "s.toml:6:9", "needs a rate", "rate_iops");
     assert_error(with("issue = \"opn\"\n"), "s.toml:6:9", "`opn`", "`open`?");
     assert_error(with("priority = \"high\"\n"), "s.toml:6:12", "round robin", "weighted");
@@ -414,4 +425,23 @@ fn a_wrong_device_file_is_refused_with_place_and_cure() {
     let mut sets = queues.to_vec();
     sets.push("serve.shadow_doorbells=false");
     device(DRIVE, &sets).unwrap();
+}
+
+// Linux shares queues among processes; a drive has fewer queue pairs than a job file has processes.
+#[test]
+fn workers_beyond_the_queue_pairs_share_them_and_this_is_noted() {
+    for (lines, queues) in [
+        ("numjobs = 32\n", 32),
+        ("numjobs = 33\n", 32),
+        ("numjobs = 1024\n", 32),
+        ("numjobs = 256\n[host]\nqueues = 8\n", 8),
+        ("numjobs = 4\n[host]\nqueues = 8\n", 4),
+        ("numjobs = 40\n[host]\nqueues = 1024\n", 32),
+    ] {
+        let scenario = parse(&format!("{DRIVE}{JOB}{lines}"), &[]).unwrap();
+        let workers = scenario.jobs[0].workers;
+        assert_eq!(scenario.queue_pairs(0), queues, "{lines}");
+        let note = format!("{workers} workers share {queues} queue pairs");
+        assert_eq!(scenario.notes(0).contains(&note), workers > queues, "{lines}");
+    }
 }

@@ -334,6 +334,10 @@ impl BenchContext {
         let curves = play.meter.curves(&plans);
         let measured = play.meter.summary(&plans, RunPart::Whole, bench.verify, end);
         notes.insert(0, described(plan));
+        let queues = u32::from(driver.queues_granted());
+        if plan.workers > queues {
+            notes.push(format!("{} workers share {queues} queue pairs", plan.workers));
+        }
         if fills {
             notes.push(format!(
                 "the range was filled first: {}",
@@ -492,6 +496,7 @@ fn fill_plans(plan: &JobPlan, transfer_bytes_max: Option<u64>) -> Vec<JobPlan> {
             issue: Issue::Closed,
             cap: None,
             think: None,
+            flush_after: None,
             phase: 0,
             start_delay: Picos(0),
             ramp: Picos(0),

@@ -26,6 +26,7 @@
 //! #         issue: Issue::Closed,
 //! #         cap: None,
 //! #         think: None,
+//! #         flush_after: None,
 //! #         phase: 0,
 //! #         start_delay: Picos(0),
 //! #         ramp: Picos(0),

@@ -21,6 +21,8 @@ pub struct TracePlan {
     pub beyond: Beyond,
     /// Factor of times, in units of 2^-32.
     pub time_scale_q32: u64,
+    /// How often it is replayed, at least once: each time later by its duration and its mean gap.
+    pub repeat: u32,
     /// Layout of its devices and addresses, from the first pass.
     pub layout: Layout,
     /// Counts of the first pass over the file.
@@ -45,8 +47,12 @@ pub enum Beyond {
 /// Counts of a pass over a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// Counts of the reader.
+    /// Counts of the reader, over the trace once.
     pub tally: Tally,
+    /// Records that are replayed, over all repetitions.
+    pub replayed: u64,
+    /// Whether the trace ended before the job's `count`.
+    pub is_exhausted: bool,
     /// Number of commands.
     pub commands: u64,
     /// Records mapped to another address because theirs was beyond the range.

@@ -1,6 +1,8 @@
 //! Replay of a trace as I/Os: its records are mapped to a range of the drive and distributed to the workers,
 //! at their times or as fast as possible.
 
+use std::path::PathBuf;
+
 use byteway_clock::random::Rng;
 
 use super::io::Io;
@@ -13,7 +15,7 @@ use super::source_kind::{SourceKind, WorkerIos};
 use byteway_text::error::InputError;
 use byteway_text::units::Bytes;
 use byteway_trace::convert::scaled;
-use byteway_trace::{Kind, Reader, Record};
+use byteway_trace::{Kind, ReadOptions, Reader, Record, Tally};
 
 impl SourceKind for TracePlan {
     fn command_count(&self, _: &JobSettings) -> Option<u64> {
@@ -35,7 +37,14 @@ impl SourceKind for TracePlan {
 
 /// A trace mapped to a range of the drive. Records are distributed round-robin to the workers.
 struct Replay {
+    trace: (PathBuf, ReadOptions),
     reader: Reader,
+    /// Counts of the reader over the trace once, if it has been at its end.
+    once: Option<Tally>,
+    repeats_left: u32,
+    /// Time of the record read last, and what is added to the times of this repetition.
+    latest_ps: u64,
+    shift_ps: u64,
     mapping: Mapping,
     layout: Layout,
     worker: u64,
@@ -72,7 +81,12 @@ impl Replay {
     fn new(job: &JobSettings, trace: &TracePlan, worker: u32, workers: u32) -> Result<Self, InputError> {
         let lba_bytes = u64::from(job.lba_bytes.max(1));
         Ok(Replay {
+            trace: (trace.path.clone(), trace.read.clone()),
             reader: Reader::open(&trace.path, &trace.read)?,
+            once: None,
+            repeats_left: trace.repeat.saturating_sub(1),
+            latest_ps: 0,
+            shift_ps: 0,
             mapping: Mapping {
                 lba_bytes,
                 range_lba: job.range_lba,
@@ -97,7 +111,14 @@ impl Replay {
             if self.index >= self.mapping.count {
                 return Ok(None);
             }
-            let Some(record) = self.reader.next_record()? else { return Ok(None) };
+            let Some(record) = self.reader.next_record()? else {
+                if self.begin_again()? {
+                    continue;
+                }
+                self.scan.is_exhausted = true;
+                return Ok(None);
+            };
+            self.latest_ps = record.time_ps;
             let mine = self.index % self.workers == self.worker;
             self.index += 1;
             if mine {
@@ -118,6 +139,30 @@ impl Replay {
         }))
     }
 
+    /// Begins the next repetition at the end of the trace, as if the trace went on with its mean gap; false after the last.
+    fn begin_again(&mut self) -> Result<bool, InputError> {
+        let tally = self.reader.tally();
+        let records = tally.records;
+        self.once.get_or_insert_with(|| tally.clone());
+        if self.repeats_left == 0 || records == 0 {
+            return Ok(false);
+        }
+        self.repeats_left -= 1;
+        let period_ps = self.latest_ps.saturating_add(self.latest_ps / (records - 1).max(1));
+        let period_ps = scaled(period_ps, self.mapping.time_scale_q32);
+        self.shift_ps = match period_ps.and_then(|period_ps| self.shift_ps.checked_add(period_ps)) {
+            Some(shift_ps) => shift_ps,
+            None => return Err(self.too_late()),
+        };
+        self.reader = Reader::open(&self.trace.0, &self.trace.1)?;
+        Ok(true)
+    }
+
+    fn too_late(&self) -> InputError {
+        let what = "its time, scaled and repeated, is beyond the 213 days that a run reaches";
+        InputError::new(what, "choose a smaller `time_scale` or `repeat`").at(self.reader.place())
+    }
+
     /// Maps a record: all whole blocks that it touches, or, for a trim, covers.
     fn lay(&mut self, record: &Record) -> Result<Option<Remainder>, InputError> {
         let Some(slice) = self.layout.slice_of(record.device) else {
@@ -126,10 +171,8 @@ impl Replay {
                 InputError::new(what, "do not change the trace during the replay").at(self.reader.place())
             );
         };
-        let at = scaled(record.time_ps, self.mapping.time_scale_q32).ok_or_else(|| {
-            let what = "its time, scaled, is beyond the 213 days that a run reaches";
-            InputError::new(what, "choose a smaller `time_scale`").at(self.reader.place())
-        })?;
+        let at = scaled(record.time_ps, self.mapping.time_scale_q32);
+        let at = at.and_then(|at| at.checked_add(self.shift_ps)).ok_or_else(|| self.too_late())?;
         let Some((first, blocks)) = whole_blocks(record, self.mapping.lba_bytes) else {
             self.scan.trims_left_out += 1;
             return Ok(None);
@@ -231,6 +274,7 @@ pub fn scan(job: &JobSettings, trace: &TracePlan) -> Result<TracePlan, InputErro
         commands += 1;
     }
     found.read = replay.reader.options().clone();
-    found.scan = Scan { tally: replay.reader.tally().clone(), commands, ..replay.scan };
+    let tally = replay.once.take().unwrap_or_else(|| replay.reader.tally().clone());
+    found.scan = Scan { tally, replayed: replay.index, commands, ..replay.scan };
     Ok(found)
 }

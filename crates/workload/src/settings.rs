@@ -37,6 +37,8 @@ pub struct JobSettings {
     pub cap: Option<Cap>,
     /// Pauses of the workers.
     pub think: Option<Think>,
+    /// Writes of a worker after which it waits for its outstanding I/Os and flushes.
+    pub flush_after: Option<u32>,
     /// Number of jobs with a stonewall up to this one: jobs of one phase run concurrently, after the phase
     /// before.
     pub phase: u32,
@@ -77,6 +79,7 @@ impl JobSettings {
             issue: Issue::Closed,
             cap: None,
             think: None,
+            flush_after: None,
             phase: 0,
             start_delay: Picos(0),
             ramp: Picos(0),

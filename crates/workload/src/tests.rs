@@ -27,6 +27,7 @@ fn settings() -> JobSettings {
         issue: Issue::Closed,
         cap: None,
         think: None,
+        flush_after: None,
         phase: 0,
         start_delay: Picos(0),
         ramp: Picos(0),
@@ -154,6 +155,7 @@ fn trace_job(
         spread: false,
         beyond: Beyond::Wrap,
         time_scale_q32: 1 << 32,
+        repeat: 1,
         layout: Layout::default(),
         scan: Scan::default(),
     };
@@ -217,6 +219,53 @@ fn times_scale_and_records_are_dealt_in_turn() {
     assert_eq!(scan_of(&plan).unwrap().commands, 2);
     let (plan, _file) = trace_job(text, |settings, _| settings.issue = Issue::Closed);
     assert!(ios(&plan, 0).iter().all(|io| io.at.is_none()));
+}
+
+// A trace shorter than the count ended a run early without a word; repeated, its times go on as they were.
+#[test]
+fn a_trace_is_repeated_at_its_mean_gap() {
+    let text = "5000 0 0 8 0\n6000 0 8 8 0\n9000 0 16 8 0\n";
+    let all = |repeat, count, workers: u32, scale| {
+        let (plan, _file) = trace_job(text, |settings, trace| {
+            (settings.count, settings.workers) = (count, workers);
+            (trace.repeat, trace.time_scale_q32) = (repeat, scale);
+        });
+        let mut all: Vec<(u64, u64)> = (0..workers)
+            .flat_map(|worker| ios(&plan, worker))
+            .map(|io| (io.at.unwrap() / 1000, io.lba - 1000))
+            .collect();
+        all.sort_unstable();
+        let scan = scan_of(&plan).unwrap();
+        assert_eq!(
+            (scan.replayed, scan.commands, scan.tally.records.min(3)),
+            (all.len() as u64, all.len() as u64, 3.min(all.len() as u64))
+        );
+        (all, scan.is_exhausted)
+    };
+    let once = [(0, 0), (1000, 1), (4000, 2)];
+    let thrice: Vec<(u64, u64)> =
+        (0..3).flat_map(|time| once.map(|(at, lba)| (time * 6000 + at, lba))).collect();
+    for workers in [1, 2, 3, 7] {
+        assert_eq!(all(1, None, workers, 1 << 32), (once.to_vec(), true));
+        assert_eq!(all(3, None, workers, 1 << 32), (thrice.clone(), true));
+        for count in 1..9 {
+            assert_eq!(all(3, Some(count), workers, 1 << 32), (thrice[..count as usize].to_vec(), false));
+        }
+        assert_eq!(all(3, Some(9), workers, 1 << 32).1, false);
+        assert_eq!(all(3, Some(10), workers, 1 << 32), (thrice.clone(), true));
+        let half = thrice.iter().map(|(at, lba)| (at / 2, *lba)).collect::<Vec<_>>();
+        assert_eq!(all(3, None, workers, 1 << 31).0, half);
+    }
+    let (plan, _file) = trace_job("7 0 0 8 0\n", |_, trace| trace.repeat = 1000);
+    assert_eq!(ios(&plan, 0).iter().map(|io| io.at).collect::<Vec<_>>(), [Some(0); 1000]);
+    let (plan, _file) = trace_job("0 0 0 8 0\n9000000000000000 0 8 8 0\n", |_, trace| trace.repeat = 1000);
+    let error = scan_of(&plan).unwrap_err();
+    assert!(error.what.contains("213 days") && error.help.contains("`repeat`"), "{error}");
+    let (plan, _file) = trace_job("0 0 0 8 0\n1000 0 8 8 0\n", |settings, trace| {
+        settings.runtime = Some(Picos(3_500_000));
+        trace.repeat = 1000;
+    });
+    assert_eq!((ios(&plan, 0).len() as u64, scan_of(&plan).unwrap().commands), (4, 4), "the runtime ends it");
 }
 
 fn layout_job(

@@ -232,3 +232,48 @@ fn a_job_file_runs_and_is_printed() {
         );
     }
 }
+
+// Without the flushes, writes would end in the write buffer, and a database would seem as fast as that.
+#[test]
+fn a_worker_flushes_after_so_many_writes() {
+    let write = "[[job]]\nrw = 'randwrite'\ncount = 400\n";
+    for (workers, depth, writes, flushes) in
+        [(1, 1, 1, 400), (1, 1, 4, 100), (1, 8, 4, 100), (2, 4, 8, 50), (1, 1, 401, 0)]
+    {
+        let lines = format!("{write}numjobs = {workers}\niodepth = {depth}\n");
+        let plain = play(&lines);
+        let flushed = play(&format!("{lines}fsync = {writes}\n"));
+        assert_eq!(flushed.ios, 400);
+        let note = format!("job job0: {flushes} flushes, each after {writes} writes of a worker");
+        assert!(flushed.notes.iter().any(|found| found.starts_with(&note)), "{note}: {:?}", flushed.notes);
+        if flushes > 0 {
+            assert!(flushed.elapsed_ns > plain.elapsed_ns, "{note}");
+        } else {
+            assert_within(0.01, flushed.elapsed_ns, plain.elapsed_ns, "no flush");
+        }
+    }
+    let reads = play("[[job]]\nrw = 'randread'\ncount = 100\niodepth = 4\nfsync = 1\n");
+    assert!(reads.notes.iter().any(|note| note.contains(": 0 flushes")), "{:?}", reads.notes);
+    let paused = "[[job]]\nrw = 'randrw'\ncount = 200\niodepth = 4\nfsync = 3\nthinktime = '10 us'\nthinktime_blocks = 5\n";
+    assert_eq!(play(paused).ios, 200, "pauses and flushes do not wait for each other");
+}
+
+// fio runs hundreds of processes on a drive, which share its queues.
+#[test]
+fn many_workers_share_few_queue_pairs() {
+    let jobs = "[[job]]\nrw = 'randrw'\nnumjobs = 100\niodepth = 4\ncount = 3000\n";
+    let own = play(jobs);
+    for queues in [1, 3, 8] {
+        let text = round("", jobs).replacen("[host]\n", &format!("[host]\nqueues = {queues}\n"), 1);
+        let shared = run(&text);
+        assert_eq!((shared.ios, shared.verification.mismatches), (3000, 0));
+        let note = format!("100 workers share {queues} queue pairs");
+        assert!(shared.notes.contains(&note), "{:?}", shared.notes);
+        assert!(
+            shared.iops > own.iops / 3.0 && shared.iops < own.iops * 1.05,
+            "{} {}",
+            shared.iops,
+            own.iops
+        );
+    }
+}

@@ -4,7 +4,8 @@ use super::ios::{Ios, Performed};
 use byteway_content::UNIT_BYTES;
 use byteway_host::io::Direction;
 use byteway_host::{
-    BlockIoError, Client, ClientConfig, Counts, IoError, Namespace, Oracle, QueuePair, Rules, SplitBuffer,
+    AnyIoError, BlockIoError, Client, ClientConfig, Counts, IoError, Namespace, Oracle, QueuePair, Rules,
+    SplitBuffer,
 };
 use byteway_wire::nvme::Range;
 use byteway_workload::{Generator, Io, JobPlan, Kind, Verify};
@@ -99,5 +100,9 @@ impl Ios for Blocks {
             );
         }
         client.read_or_write_split(direction, buffer, io.lba, io.blocks).await.into()
+    }
+
+    async fn flush(&self) -> Result<(), AnyIoError> {
+        self.client.flush().await.map(drop).map_err(AnyIoError::from)
     }
 }

@@ -19,6 +19,11 @@ pub(super) trait Ios {
 
     /// Executes an I/O.
     async fn perform(&self, buffers: &mut Self::Buffers, io: Io) -> Performed;
+
+    /// Makes what was written non-volatile, where there is anything to flush.
+    async fn flush(&self) -> Result<(), AnyIoError> {
+        Ok(())
+    }
 }
 
 /// A completed I/O, of any client.

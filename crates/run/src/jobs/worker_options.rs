@@ -46,8 +46,8 @@ pub struct WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// Queue length of a worker: enough for all of its I/Os, including entries that carry payload or results.
-    pub(super) fn entries(&self, plan: &JobPlan, bytes_max: u32) -> u32 {
+    /// Entries that a worker needs: enough for all of its I/Os, including entries that carry payload or results.
+    pub(super) fn entries(&self, plan: &JobPlan, bytes_max: u32) -> Entries {
         let bytes = bytes_max.min(match self.rules.method {
             Method::Adaptive => self.rules.threshold_bytes.saturating_sub(1),
             _ => u32::MAX,
@@ -72,8 +72,25 @@ impl WorkerOptions {
             }
         };
         // Where a ring's end comes often, it cuts reads of several entries in two more often than any driver's ring does.
-        let least = if carried > 0 { LONG_RING } else { 2 };
-        let wanted = wanted.min(65536).next_power_of_two() as u32;
-        wanted.max(least).min(self.queue_entries_max)
+        Entries { wanted, least: if carried > 0 { LONG_RING } else { 2 } }
     }
+
+    /// Queue length for the workers that share a queue pair. If it is less than they need, they wait for each other.
+    pub(super) fn ring(&self, sharers: impl Iterator<Item = Entries>) -> u32 {
+        let sum = |all: Entries, own: Entries| Entries {
+            wanted: all.wanted.saturating_add(own.wanted),
+            least: all.least.max(own.least),
+        };
+        let all = sharers.fold(Entries { wanted: 0, least: 2 }, sum);
+        let wanted = all.wanted.min(65536).next_power_of_two() as u32;
+        wanted.max(all.least).min(self.queue_entries_max)
+    }
+}
+
+/// Entries of a queue that a worker needs.
+#[derive(Clone, Copy)]
+pub(super) struct Entries {
+    wanted: u64,
+    /// Minimum queue length.
+    least: u32,
 }

@@ -1,11 +1,11 @@
 //! The keys of fio job files: supported, ignored, and refused ones.
 
 /// Supported boolean keys.
-pub(super) const FLAGS: [&str; 6] =
-    ["norandommap", "time_based", "stonewall", "fill_device", "direct", "buffered"];
+pub(super) const FLAGS: [&str; 7] =
+    ["norandommap", "time_based", "stonewall", "fill_device", "direct", "buffered", "replay_no_stall"];
 
 /// Supported keys, with their aliases.
-pub(super) const TAKEN: [(&str, &[&str]); 40] = [
+pub(super) const TAKEN: [(&str, &[&str]); 46] = [
     ("filename", &[]),
     ("rw", &["readwrite"]),
     ("bs", &["blocksize"]),
@@ -46,10 +46,16 @@ pub(super) const TAKEN: [(&str, &[&str]); 40] = [
     ("io_submit_mode", &[]),
     ("rate_process", &[]),
     ("cmd_type", &[]),
+    ("kb_base", &[]),
+    ("fsync", &[]),
+    ("fdatasync", &[]),
+    ("read_iolog", &[]),
+    ("replay_no_stall", &[]),
+    ("replay_time_scale", &[]),
 ];
 
 /// Ignored keys of fio's host side: they change neither the I/Os that reach the drive nor their times.
-pub(super) const IGNORED: [&str; 121] = [
+pub(super) const IGNORED: [&str; 123] = [
     "allow_file_create",
     "allow_mounted_write",
     "allrandrepeat",
@@ -131,8 +137,10 @@ pub(super) const IGNORED: [&str; 121] = [
     "prioclass",
     "random_generator",
     "randrepeat",
+    "read_iolog_chunked",
     "refill_buffers",
     "registerfiles",
+    "replay_redirect",
     "scramble_buffers",
     "significant_figures",
     "slat_percentiles",
@@ -257,14 +265,14 @@ pub(crate) const FOREIGN_ENGINES: [(&[&str], &str); 10] = [
 ];
 
 /// Keys that change the load in a way that is not modelled: their effect, and an alternative.
-pub(super) const REFUSED: [(&[&str], &str, &str); 28] = [
+pub(super) const REFUSED: [(&[&str], &str, &str); 27] = [
     (&["atomic"], "asks for atomic writes of several blocks", LEAVE_OUT),
     (&["blocksize_unaligned", "bs_unaligned"], "makes addresses and sizes odd", LEAVE_OUT),
     (&["bs_is_seq_rand"], "gives sequential and random I/Os different sizes", LEAVE_OUT),
     (
-        &["fsync", "fdatasync", "fsync_on_close", "end_fsync", "sync", "sync_file_range", "write_barrier"],
-        "flushes the drive's write buffer again and again, which jobs can't",
-        "leave it out, if you can do without the flushes",
+        &["fsync_on_close", "end_fsync", "sync", "sync_file_range", "write_barrier"],
+        "flushes the drive's write buffer other than after a number of writes",
+        "write `fsync=1` for a flush after each write, or leave it out",
     ),
     (&["writefua", "readfua"], "bypasses the drive's write buffer, which jobs can't", LEAVE_OUT),
     (&["exec_postrun", "exec_prerun"], "runs a program", LEAVE_OUT),
@@ -288,14 +296,13 @@ pub(super) const REFUSED: [(&[&str], &str, &str); 28] = [
         "submits or completes I/Os in batches, which is not modelled",
         LEAVE_OUT,
     ),
-    (&["kb_base"], "changes what every size means", "write sizes for fio's default, 1024: 4k is 4096 bytes"),
     (
         &["latency_target", "latency_window", "latency_percentile", "latency_run"],
         "adapts the depth to the latency",
         "`byteway compare --vary iodepth=1..64x2` shows both",
     ),
     (&["percentage_random"], "mixes sequential and random I/Os", "write a job for each"),
-    (&["read_iolog"], "replays a trace", "write a scenario with [job.trace]"),
+    (&["replay_align", "replay_scale", "replay_skip"], "changes the log that is replayed", LEAVE_OUT),
     (&["rw_sequencer"], "changes the order of addresses", LEAVE_OUT),
     (&["thinktime_blocks_type"], "changes when a pause is due", "leave it out: pauses count I/Os issued"),
     (&["thinktime_iotime"], "bounds the time between pauses", "give `thinktime_blocks`"),

@@ -115,12 +115,12 @@ fn mistakes_are_named_where_they_stand() {
     let one = parse(&format!("{DRIVE}{}", job("\"a\"")), &[]);
     assert_error(one, "s.toml:6:9", "there is no drive `a`", "has no name");
     let few = TWO.replace("override.link.lanes = 2", "override.controller.max_io_queues = 16");
-    let few = parse(&format!("{few}{both}numjobs = 20\n"), &[]);
+    let few = parse(&format!("{few}{both}numjobs = 20\n[host]\narbitration = \"weighted\"\n"), &[]);
     assert_error(
         few,
         "s.toml:14:11",
-        "drive `b` has 16",
-        "set drive.1.override.controller.max_io_queues = 20",
+        "20 workers would share 16 queue pairs",
+        "raise drive.1.override.controller.max_io_queues",
     );
 }
 
@@ -149,11 +149,12 @@ fn no_two_sections_have_one_name() {
 #[test]
 fn a_cure_names_the_section_of_copies() {
     let copies = "[[drive]]\nname = \"s\"\ncopies = 2\nprofile = \"mqsim-mlc\"\n";
-    let text = format!("{copies}{}numjobs = 900\n", job("\"all\""));
+    let weighted = "[host]\narbitration = \"weighted\"\n";
+    let text = format!("{copies}{}numjobs = 900\n{weighted}", job("\"all\""));
     let wrong = parse(&text, &[]).unwrap_err();
-    let help = "drive.0.override.controller.max_io_queues = 900";
-    assert!(wrong.what.contains("drive `s0`") && wrong.help.contains(help), "{wrong}");
-    assert!(parse(&text, &[&help.replace(" = ", "=")]).is_ok());
+    let key = "drive.0.override.controller.max_io_queues";
+    assert!(wrong.help.contains(key) && wrong.help.contains("to 900"), "{wrong}");
+    assert!(parse(&text, &[&format!("{key}=900")]).is_ok());
 }
 
 // If a job does not fit one of its drives, the message has to say which one.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fio::{JobFile, PROFILE, translate};
-use byteway_workload::{Arrival, Cap, Issue, Lengths};
+use byteway_workload::{Arrival, Cap, Distribution, Issue, Lengths};
 
 fn load(text: &str) -> Result<Scenario, InputError> {
     Scenario::from_text("j.fio", Path::new(""), text, &Options::default())
@@ -133,7 +133,14 @@ fn errors_stand_where_the_job_file_has_them() {
     no("time_based=no", "j.fio:2:12", "neither 0 nor 1", "write 0 or 1");
     no("stonewall=false", "j.fio:2:11", "neither 0 nor 1", "write 0 or 1");
     no("iodepth=x", "j.fio:2:9", "not a whole number", "iodepth=8");
-    no("fsync=1", "j.fio:2:1", "`fsync` flushes", "leave it out");
+    no("end_fsync=1", "j.fio:2:1", "`end_fsync` flushes", "fsync=1");
+    no("fsync=1\nfdatasync=2", "j.fio:2:7", "both a Flush", "leave one");
+    no("kb_base=1001", "j.fio:2:9", "neither 1024 nor 1000", "fio's default");
+    no("read_iolog=absent.log", "j.fio:2:12", "cannot read the trace", "check the path");
+    no("read_iolog=a:b", "j.fio:2:12", "several logs", "one log");
+    no("numjobs=2\nread_iolog=a", "j.fio:2:9", "the whole log", "a section for each");
+    no("read_iolog=a\nthinktime=5", "j.fio:3:11", "replays a trace", "leave it out");
+    no("rw=randread\nrandom_distribution=zoned_abs:60/4x:40/1g\nsize=2g", "j.fio:3:21", "unknown unit", "4k");
     no("iodepth_batch=8", "j.fio:2:1", "in batches", "leave it out");
     no("size=${SIZE}", "j.fio:2:6", "`${SIZE}` is not defined", "--define SIZE=VALUE");
     no("size=${SIZE", "j.fio:2:6", "without its `}`", "${NAME}");
@@ -305,4 +312,92 @@ fn the_examples_of_fio_are_taken_or_refused_for_what_they_do() {
     println!("{taken} of {} taken; refused:", files.len());
     refused.iter().for_each(|(what, count)| println!("{count:4}  {what}"));
     assert!(taken >= 33, "{taken} of {} taken", files.len());
+}
+
+// Users bring files that say 64Mi for 64 MiB, as fio does: taken as 64 MB, they would be another load without a word.
+#[test]
+fn sizes_are_those_of_fio_in_every_key() {
+    let (kib, mib) = (1 << 10, 1 << 20);
+    for (unit, kilo, mega) in [
+        ("", kib, mib),
+        ("b", kib, mib),
+        ("B", kib, mib),
+        ("i", kib, mib),
+        ("ib", 1000, 1_000_000),
+        ("iB", 1000, 1_000_000),
+    ] {
+        for (k, m) in [("k", "m"), ("K", "M")] {
+            let text = format!(
+                "[a]\nrw=randwrite\nbs=512{k}{unit}\nsize=64{m}{unit}\noffset=64{m}{unit}\noffset_increment=128{m}{unit}\n\
+                 numjobs=2\nrate=8{m}{unit}\nnumber_ios=2{k}{unit}\nrandom_distribution=zoned_abs:50/8{m}{unit}:50/56{m}{unit}\n"
+            );
+            let scenario = load(&text).unwrap_or_else(|error| panic!("{text}{error}"));
+            let job = &scenario.jobs[0];
+            let lba = u64::from(job.lba_bytes);
+            let Source::Synthetic(drawn) = &job.source else { unreachable!() };
+            assert_eq!(drawn.lengths.write, Lengths::Fixed((512 * kilo / lba) as u32), "{text}");
+            assert_eq!(job.range_blocks * lba, 64 * mega, "{text}");
+            assert_eq!(
+                (job.range_lba * lba, job.stride_blocks),
+                (64 * mega, Some(128 * mega / lba)),
+                "{text}"
+            );
+            assert_eq!(job.count, Some(2 * kilo * 2), "{text}");
+            assert!(matches!(job.cap, Some(Cap::Bytes(rates)) if rates.write == Some(16 * mega)), "{text}");
+            let Distribution::ZonedAbs(zones) = &drawn.distribution else { panic!("{text}") };
+            assert_eq!(
+                zones.iter().map(|zone| zone.size.0).collect::<Vec<_>>(),
+                [8 * mega, 56 * mega],
+                "{text}"
+            );
+        }
+    }
+    let swapped = load("[a]\nrw=read\nkb_base=1000\nbs=64kib\nsize=64MiB\n").unwrap();
+    assert_eq!(swapped.jobs[0].range_blocks * 4096, 64 << 20);
+    let decimal = load("[a]\nrw=read\nkb_base=1000\nbs=512k\nsize=64m\n").unwrap();
+    assert_eq!(decimal.jobs[0].range_blocks * u64::from(decimal.jobs[0].lba_bytes), 64_000_000);
+}
+
+// Databases flush after their writes; without it they would seem to run at the speed of a write buffer.
+#[test]
+fn a_flush_after_so_many_writes_is_taken_over() {
+    for (key, writes) in
+        [("fsync=4", Some(4)), ("fdatasync=1", Some(1)), ("fsync=0", None), ("fsync=0\nfdatasync=8", Some(8))]
+    {
+        let scenario = load(&format!("[db]\nrw=randwrite\nbs=8k\nsize=64m\n{key}\n")).unwrap();
+        assert_eq!(scenario.jobs[0].flush_after, writes, "{key}");
+    }
+}
+
+// A log of several files names drives or files of their own, which must not be laid over each other.
+#[test]
+fn a_log_is_replayed_with_its_files_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let two = "fio version 2 iolog\na add\nb add\na open\nb open\na write 0 4096\nb wait 100 0\nb write 0 4096\na close\n";
+    let three = "fio version 3 iolog\n0 a add\n0 b add\n0 a write 0 4096\n100 b write 0 4096\n";
+    for log in [two, three] {
+        std::fs::write(folder.path().join("log"), log).unwrap();
+        let load = |keys: &str| {
+            let text = format!("[a]\nread_iolog=log\nrw=randread\n{keys}\n");
+            Scenario::from_text("j.fio", folder.path(), &text, &Options::default())
+        };
+        let scenario = load("loops=3\niodepth=4\nreplay_time_scale=200").unwrap();
+        let job = &scenario.jobs[0];
+        let Source::Trace(trace) = &job.source else { panic!("{:?}", job.source) };
+        assert_eq!((job.issue, job.iodepth, trace.repeat), (Issue::Trace, 4, 3), "{log}");
+        assert_eq!(trace.layout.device_count(), 2, "{log}");
+        assert_eq!((trace.scan.replayed, trace.scan.commands), (6, 6), "{log}");
+        // 100 us at twice the speed, and the third time after two durations and two gaps of 50 us.
+        assert_eq!(trace.scan.last_ps, 250_000_000, "{log}");
+        assert!(scenario.notes(0).iter().any(|note| note.contains("`rw` has no meaning with")));
+        let closed = load("replay_no_stall=1").unwrap();
+        assert_eq!((closed.jobs[0].issue, closed.jobs[0].iodepth), (Issue::Closed, 1), "{log}");
+        let short = load("number_ios=1").unwrap();
+        assert!(!short.notes(0).join("\n").contains("is more than"), "{log}");
+        let long = load("number_ios=5").unwrap().notes(0).join("\n");
+        assert!(
+            long.contains("count = 5 is more than the 2 records") && long.contains("repeat = 3"),
+            "{long}"
+        );
+    }
 }

@@ -100,21 +100,21 @@ fn a_box_is_no_array_and_no_target() {
     assert!(error.what.contains("no part of `[array]`"), "{error}");
 }
 
-// Without the check the run would end with "all I/O queues are in use", without the line to change.
+// Without the reserve the run would end with "all I/O queues are in use".
 #[test]
 fn a_drive_of_a_box_has_a_queue_pair_for_its_peers() {
-    let with = |numjobs: u32| {
+    let with = |queues: u32, numjobs: u32| {
         let job = format!("{JOB}drive = \"all\"\nnumjobs = {numjobs}\n");
         let drives = "[[drive]]\nname = \"ssd\"\ncopies = 4\nprofile = \"espresso\"\ncapacity = \"8 GiB\"\n";
-        parse(
-            &format!("{drives}override.controller.max_io_queues = 8\n[jbof]\nplatform = \"conv\"\n{job}"),
-            &[],
-        )
+        let queues = format!("override.controller.max_io_queues = {queues}\n");
+        parse(&format!("{drives}{queues}[jbof]\nplatform = \"conv\"\n{job}"), &[])
     };
-    assert!(with(7).is_ok());
-    let error = with(8).unwrap_err();
-    assert!(error.what.contains("a drive of a box one more for its peers"), "{error}");
-    assert!(error.help.contains("override.controller.max_io_queues = 9"), "{error}");
+    for (numjobs, pairs) in [(1, 1), (7, 7), (8, 7), (9, 7)] {
+        assert_eq!(with(8, numjobs).unwrap().queue_pairs(3), pairs);
+    }
+    let error = with(1, 1).unwrap_err();
+    assert!(error.what.contains("one for its peers"), "{error}");
+    assert!(error.help.contains("override.controller.max_io_queues = 2"), "{error}");
     assert_eq!(error.place.unwrap().position.unwrap().0, 13);
 }
 

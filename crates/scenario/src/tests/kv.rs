@@ -61,7 +61,6 @@ fn what_contradicts_itself_is_named() {
             "store",
         ),
         ("workload = \"w-m\"\ncount = 10\niodepth = 256\n", "iodepth", "255"),
-        ("workload = \"w-m\"\ncount = 10\nnumjobs = 9\n", "9 workers", "numjobs"),
         ("workload = \"w-m\"\ncount = 10\nnamespace = 2\n", "namespace", "1 to 1"),
         ("workload = \"w-m\"\ncount = 10\nbulk_pairs = 0\n", "`kv.0.bulk_pairs` = 0", "1 to"),
         (
