@@ -278,7 +278,7 @@ pub fn fio_bytes(text: &str) -> Result<Bytes, UnitError> {
 /// without a unit in any case. `kb_base` is fio's option: with 1024, its default, `4k`, `4kb` and `4ki` are 4096 and `4kib` is
 /// 4000; with 1000 it is the other way round. What fio cuts off without a word (`1.5k` is 1, `4x` is 4) is refused.
 ///
-/// Source: fio 3.33 and 3.39, `parse.c`, `__get_mult_bytes`; and `fio --parse-only --debug=parse`.
+/// Source: what fio 3.33 says with `--parse-only --debug=parse`.
 pub fn fio_number(text: &str, kb_base: u64) -> Result<u64, UnitError> {
     let help = "write a whole number, or one with k, m, g, t or p, such as 4k (4096)";
     let wrong = |what: String| UnitError { what, help: help.to_owned() };
@@ -597,7 +597,7 @@ mod tests {
     }
 
     // A user's job file and fio's results use these; `64Mi` taken as 64 MB would be another load. The table is what
-    // `fio --parse-only --debug=parse` of fio 3.33 says about `size=4...`; fio 3.39's `parse.c` is the same there.
+    // `fio --parse-only --debug=parse` of fio 3.33 says about `size=4...`.
     #[test]
     fn every_unit_of_fio_means_what_fio_takes_it_for() {
         for kb_base in [1000u64, 1024] {
