@@ -519,8 +519,8 @@ impl Scenario {
         (drive, key): (&DrivePlan, &str),
         paths: &[String],
     ) -> Result<(), KeyError> {
-        let own = self.jobs.iter().zip(paths).filter(|(job, _)| job.drive == number);
-        let Some((_, last)) = own.last() else { return Ok(()) };
+        let mut own = self.jobs.iter().zip(paths).filter(|(job, _)| job.drive == number);
+        let Some((_, last)) = own.next_back() else { return Ok(()) };
         let (workers, queues) = (self.workers(number), self.queue_pairs(number));
         if self.jbof.is_some() && drive.profile.controller.max_io_queues < 2 {
             let what = "a drive of a box needs a queue pair for the host, and one for its peers";

@@ -234,7 +234,6 @@ fn wrong_flags_are_refused_before_anything_runs() {
         (&["--vary", "iodepth=1,2", "--baseline", "iodepth=3"], &["`3` is not a valid value", "`1`, `2`"]),
         (&["--vary", "iodepth=1,2", "--baseline", "iodepth"], &["not KEY=VALUE", "iodepth=1"]),
         (&["--vary", "bs=4 KiB,1000 B"], &["--vary bs=1000 B"]),
-        (&["--vary", "numjobs=1,40"], &["--vary numjobs=40", "queue pairs"]),
         (
             &["--vary", "numjobs=1,40", "--set", "job.0.size=1 MiB", "--set", "job.0.count=0"],
             &["--set job.0.count=0", "in the point numjobs=1"],

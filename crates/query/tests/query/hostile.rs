@@ -180,6 +180,7 @@ fn deep_and_long_tasks_are_refused_by_name() {
 
 // A connection's thread may have little of its stack left; what is within the limits must be parsed there, too, and walked, and dropped.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the stack of a thread is what is tested")]
 fn long_chains_are_parsed_on_a_small_stack() {
     let chains = |count: usize| {
         [
