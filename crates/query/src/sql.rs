@@ -24,8 +24,8 @@ const TOKENS_MAX: usize = 2 * TERMS_MAX;
 const OPERATORS_MAX: usize = 2048;
 /// Upper limit of nesting in the parser.
 const RECURSION_MAX: usize = 40;
-/// What parsing and walking a tree within these limits may take of the stack. A thread's own has 2 MiB or less, and sqlparser takes up to
-/// 40 KB for a level where it is not optimised, which spares a minute of its compilation.
+/// What parsing and walking a tree within these limits may take of the stack. A thread's own has 2 MiB or less, which is too little
+/// where sqlparser is not optimised; that spares a minute of its compilation.
 const STACK_BYTES: usize = 16 << 20;
 
 /// Runs what recurses over sqlparser's trees on a stack of its own, whatever the thread has left.
