@@ -121,9 +121,9 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
         }
     }
     let requests: Vec<_> = (0..points.len()).map(|at| (at, final_values.clone())).collect();
-    // After an interrupt, too: without its residuals a result is worth little, and they take a second.
+    // After an interrupt, too: without its residuals a result is worth little. But not for longer than a second.
     model.interrupt = &quiet;
-    let on_result = model.figures(&requests)?;
+    let on_result = if interrupted { model.some_figures(&requests)? } else { model.figures(&requests)? };
     let residuals = |at: usize| -> Vec<Residual> {
         let found = on_result[at].as_ref();
         let each = points[at].figures.iter().enumerate();
@@ -142,6 +142,10 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
         held_out: !fitted.contains(&at),
         residuals: residuals(at),
     });
+    let unknown = on_result.iter().filter(|found| found.is_none()).count();
+    if interrupted && unknown > 0 {
+        notes.push(format!("interrupted: residuals of {unknown} of {} points were not simulated", points.len()));
+    }
     if let Some(note) = limit_note(&points, &base) {
         notes.push(note);
     }

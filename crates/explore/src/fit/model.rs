@@ -24,6 +24,9 @@ use byteway_workload::Kind;
 /// buffer.
 const UNITS_MAX: u64 = 32_000;
 
+/// Units of 4 KiB of all runs after an interrupt: a second of a processor.
+const UNITS_AFTER_INTERRUPT: u64 = 250_000;
+
 /// I/Os of a run, at least: random addresses vary the mean of fewer by more than a percent.
 const IOS_MIN: u64 = 400;
 
@@ -154,6 +157,25 @@ impl<'a> Model<'a> {
         }
         let found = keys.iter().map(|key| self.cache.get(key).cloned().ok_or(FitError::Interrupted));
         found.collect()
+    }
+
+    /// Like [`Model::figures`], of as many points as a second or two is enough for, in order; `None` for the others.
+    ///
+    /// # Errors
+    /// A run failed for another reason than its constants.
+    pub(super) fn some_figures(
+        &mut self,
+        requests: &[(usize, Values)],
+    ) -> Result<Vec<Option<Vec<f64>>>, FitError> {
+        let mut left = UNITS_AFTER_INTERRUPT;
+        let is_known = |(point, values): &&(usize, Values)| {
+            self.cache.contains_key(&(*point, key(&self.points[*point], values)))
+                || left.checked_sub(self.weight(*point)).map(|rest| left = rest).is_some()
+        };
+        let some: Vec<_> = requests.iter().take_while(is_known).cloned().collect();
+        let mut found = self.figures(&some)?;
+        found.resize(requests.len(), None);
+        Ok(found)
     }
 
     /// A point.

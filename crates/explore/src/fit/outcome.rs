@@ -138,6 +138,9 @@ pub(super) fn shown(constant: Constant, value: f64) -> String {
 
 /// A figure with its unit.
 pub(super) fn shown_figure(figure: Figure, value: f64) -> String {
+    if value.is_nan() {
+        return "-".to_owned();
+    }
     if figure.is_time() { time(value) } else { format!("{}/s", number(value)) }
 }
 
@@ -145,7 +148,8 @@ impl Fit {
     /// The residuals of the fitted points, or of those held out.
     pub fn spread(&self, held_out: bool) -> Spread {
         let own = self.points.iter().filter(|point| point.held_out == held_out);
-        let all: Vec<f64> = own.flat_map(|point| &point.residuals).map(Residual::relative).collect();
+        let relative = own.flat_map(|point| &point.residuals).map(Residual::relative);
+        let all: Vec<f64> = relative.filter(|residual| residual.is_finite()).collect();
         let squares: f64 = all.iter().map(|residual| residual * residual).sum();
         Spread {
             count: all.len(),

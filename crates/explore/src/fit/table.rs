@@ -23,7 +23,7 @@ impl Spread {
 
 /// A residual in percent.
 pub(super) fn residual(relative: f64) -> String {
-    format!("{:+.1} %", relative * 100.0)
+    if relative.is_nan() { NOTHING.to_owned() } else { format!("{:+.1} %", relative * 100.0) }
 }
 
 impl Fit {
