@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::measurement::{Figure, Load, Measurements, Point, State, kind_name};
+use super::measurement::{Figure, Load, Measurements, Point, Sample, State, kind_name};
 use byteway_text::error::{InputError, SourceLocation};
 use byteway_text::units::{excerpt, fio_number};
 use byteway_workload::{Kind, Rw};
@@ -59,7 +59,6 @@ pub fn read_fio(name: &str, text: &str) -> Result<Measurements, InputError> {
     }
     let globals = root.get("global options");
     let mut buffered = Vec::new();
-    let mut merged: Vec<(String, u64)> = Vec::new();
     for (number, job) in jobs.iter().enumerate() {
         let at = format!("jobs[{number}]");
         let reader = Reader { file: &file, at, job, globals };
@@ -90,8 +89,11 @@ pub fn read_fio(name: &str, text: &str) -> Result<Measurements, InputError> {
         if !is_simulated && reader.option("direct").is_none_or(|direct| direct == "0") {
             buffered.push(name.clone());
         }
-        let Some((figures, ios)) = reader.figures(&load)? else {
-            out.notes.push(format!("job `{}` is left out: it has no figures: it did no I/O, or fio measured none", excerpt(&name)));
+        let Some((figures, sample)) = reader.figures(&load)? else {
+            out.notes.push(format!(
+                "job `{}` is left out: it has no figures: it did no I/O, or fio measured none",
+                excerpt(&name)
+            ));
             continue;
         };
         // Without `group_reporting` each worker has an entry of its own.
@@ -99,13 +101,11 @@ pub fn read_fio(name: &str, text: &str) -> Result<Measurements, InputError> {
             reader.option("group_reporting").is_some_and(|grouped| grouped != "0") || is_simulated;
         let before =
             out.points.last_mut().filter(|before| !is_grouped && load.numjobs > 1 && before.name == name);
-        if let (Some(before), Some((_, sum))) = (before, merged.last_mut()) {
-            add(before, &figures, *sum, ios);
-            *sum += ios;
+        if let Some(before) = before {
+            add(before, &figures, sample);
             continue;
         }
-        merged.push((name.clone(), ios));
-        out.points.push(Point { name, load, figures, source: None });
+        out.points.push(Point { name, load, figures, source: None, sample });
     }
     if let [first, ..] = &buffered[..] {
         out.notes.push(format!(
@@ -129,13 +129,16 @@ pub fn read_fio(name: &str, text: &str) -> Result<Measurements, InputError> {
 }
 
 /// Adds another worker's figures to a point: rates add up, times are averaged over I/Os.
-fn add(point: &mut Point, other: &[(Figure, f64)], ios: u64, more: u64) {
+fn add(point: &mut Point, other: &[(Figure, f64)], more: Sample) {
+    let (ios, others) = (point.sample.ios.unwrap_or(0), more.ios.unwrap_or(0));
     for ((figure, value), (_, other)) in point.figures.iter_mut().zip(other) {
         *value = match figure.is_time() {
-            true => (*value * ios as f64 + other * more as f64) / (ios + more).max(1) as f64,
+            true => (*value * ios as f64 + other * others as f64) / (ios + others).max(1) as f64,
             false => *value + other,
         };
     }
+    point.sample =
+        Sample { ios: Some(ios + others), mean_error: point.sample.mean_error.max(more.mean_error) };
 }
 
 struct File<'a> {
@@ -184,8 +187,8 @@ impl File<'_> {
     }
 }
 
-/// Figures, and the number of I/Os that they are of.
-type Counted = (Vec<(Figure, f64)>, u64);
+/// Figures, and what they were measured from.
+type Counted = (Vec<(Figure, f64)>, Sample);
 
 /// Reads one job.
 struct Reader<'a> {
@@ -319,7 +322,7 @@ impl Reader<'_> {
             return Err(self.wrong("error", &what, "run it again, or remove it from the jobs"));
         }
         let mut figures = Vec::new();
-        let mut all = 0;
+        let (mut all, mut mean_error) = (0, 0.0f64);
         for kind in load.rw.kinds() {
             let at = kind_name(*kind);
             let Some(side) = self.job.get(at) else {
@@ -353,6 +356,10 @@ impl Reader<'_> {
                 (true, true) => continue,
             };
             figures.push((Figure::Mean(*kind), mean));
+            let deviation = side.get("lat_ns").and_then(|lat| lat.get("stddev")).and_then(Value::as_f64);
+            let deviation =
+                deviation.filter(|deviation| deviation.is_finite() && *deviation >= 0.0).unwrap_or(0.0);
+            mean_error = mean_error.max(deviation / mean / (ios as f64).sqrt());
             // Of whole latencies if `lat_percentiles=1`; else of what follows the submission.
             let whole = side.get("lat_ns").and_then(|lat| lat.get("percentile"));
             let later = side.get("clat_ns").and_then(|lat| lat.get("percentile"));
@@ -381,12 +388,12 @@ impl Reader<'_> {
                 figures.push((Figure::Percentile(*kind, number), value + more));
             }
         }
-        Ok((!figures.is_empty()).then_some((figures, all)))
+        Ok((!figures.is_empty()).then_some((figures, Sample { ios: Some(all), mean_error })))
     }
 
     /// The part of `text`, one of fio's lists for reads, writes and trims, that holds for these I/Os: a single value
     /// holds for all, and what is left out for none. `None`: they have different ones.
-    fn for_kinds<'t>(text: &'t str, rw: Rw) -> Option<&'t str> {
+    fn for_kinds(text: &str, rw: Rw) -> Option<&str> {
         let parts: Vec<&str> = text.split(',').map(str::trim).collect();
         let of = |kind: &Kind| match (&parts[..], kind) {
             ([only], _) => only,
@@ -619,6 +626,7 @@ mod tests {
         let found = read_fio("f", &text).unwrap();
         assert_eq!(found.points.len(), 1);
         assert_eq!(found.points[0].figures, [(Figure::Iops(Kind::Read), 300.0)]);
+        assert_eq!(found.points[0].sample.ios, Some(20));
         assert_eq!(found.notes, Vec::<String>::new());
     }
 }
