@@ -388,7 +388,8 @@ fn move_near(
     let (mut moved, loss) = (settled.clone(), search.loss);
     for &at in &open {
         moved.values[at].1 = search.base[at].1;
-        search.priors[at] = NEAR;
+        // What the base does not charge at all has no value to be near to.
+        search.priors[at] = if start[at].1 == search.base[at].1 { NEAR } else { PRIOR };
     }
     let found = descend(search, &mut moved.values, touched);
     search.priors.fill(PRIOR);
