@@ -60,7 +60,7 @@ class Fit:
 
     @property
     def constants(self) -> list[dict[str, Any]]:
-        """A dictionary for each constant: key, unit, base, value, verdict ("fitted" or "assumed") and why it is assumed."""
+        """A dictionary for each constant: key, unit, base, value, verdict ("fitted", "improved" or "assumed") and why it is not fitted."""
         constants: list[dict[str, Any]] = self.data["constants"]
         return constants
 
@@ -77,6 +77,12 @@ class Fit:
     def partial(self) -> bool:
         """Whether it was interrupted: the constants are then the best so far."""
         return bool(self.data["partial"])
+
+    @property
+    def failed(self) -> str | None:
+        """What is wrong if no constants of the base give what was measured, with the points; else None."""
+        failed: str | None = self.data["failed"]
+        return failed
 
     def to_profile(self) -> str:
         """The profile, as TOML: the base, and every constant with its source."""
@@ -107,7 +113,7 @@ class Fit:
 
     def __repr__(self) -> str:
         fitted = sum(constant["verdict"] == "fitted" for constant in self.constants)
-        partial = ", partial" if self.partial else ""
+        partial = (", partial" if self.partial else "") + (", FAILED" if self.failed else "")
         return f"<byteway.Fit on {self.data['base']!r}: {fitted} of {len(self.constants)} constants fitted{partial}>"
 
     def _repr_html_(self) -> str:

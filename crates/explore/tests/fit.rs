@@ -156,7 +156,7 @@ fn assert_recovered(found: &Fit, truth: &[(&str, f64)], seed: u64) {
     assert!(!held.is_empty(), "{shown}");
     for point in held {
         for residual in &point.residuals {
-            assert!(residual.relative().abs() < 0.1, "seed {seed}: {}\n{shown}", point.name);
+            assert!(residual.relative().unwrap().abs() < 0.1, "seed {seed}: {}\n{shown}", point.name);
         }
     }
 }
@@ -213,6 +213,58 @@ fn hidden_profiles_are_recovered() {
         println!("seed {seed}\n{}", found.printed(byteway_text::table::Width::Wide));
         assert_recovered(&found, &hidden.truth, seed);
     }
+}
+
+/// Of hidden profiles that these seeds draw, how many constants have an interval of 95 % that holds the truth, how many have one
+/// that does not, and how many have none. Short jobs: of I/Os in progress when one begins, a part is done already, which
+/// made writes faster, and so the programs.
+fn intervals(seeds: std::ops::RangeInclusive<u64>) -> [usize; 3] {
+    let jobs = jobs(Some(&[
+        "unwritten-randread-4k-qd1",
+        "unwritten-randread-16k-qd1",
+        "randread-4k-qd1",
+        "randread-32k-qd1",
+        "write-4k-paced",
+        "write-16k-paced",
+        "write-128k-qd4",
+        "write-128k-qd8",
+        "write-128k-qd32",
+        "randwrite-4k-qd32",
+    ]));
+    let mut counts = [0; 3];
+    for seed in seeds {
+        let hidden = hidden("samsung-970-pro", seed);
+        let measured = measured(&jobs, "samsung-970-pro", seed + 1000, &hidden.overrides);
+        let found = fitted_all(measured, "samsung-970-pro");
+        for (key, truth) in hidden.truth {
+            let outcome = found.constant(key).unwrap();
+            let Verdict::Fitted { half_width: Some(half), .. } = outcome.verdict else {
+                counts[2] += 1;
+                continue;
+            };
+            let holds = (outcome.value / truth - 1.0).abs() <= half;
+            println!("seed {seed}: {key} {truth} -> {} +-{:.1} %: {holds}", outcome.value, half * 100.0);
+            counts[usize::from(!holds)] += 1;
+        }
+    }
+    counts
+}
+
+// An interval that does not hold the truth is worse than none.
+#[test]
+fn intervals_hold_the_truth() {
+    let [held, missed, open] = intervals(1..=1);
+    assert!(held >= 5 && missed == 0, "{held} held, {missed} missed, {open} without");
+}
+
+// The same for many profiles: intervals of 95 % hold the truth in 95 of 100, and in few more would be too wide to be of use.
+#[test]
+#[ignore = "takes an hour: cargo test --release -p byteway-explore --test fit -- --ignored intervals"]
+fn intervals_hold_the_truth_in_95_of_100() {
+    let [held, missed, open] = intervals(1..=200);
+    println!("{held} held, {missed} missed, {open} without");
+    assert!(open * 5 < held, "{open} without an interval, {held} held");
+    assert!(missed * 20 <= held + missed, "{held} held, {missed} missed");
 }
 
 // Twice the dies and half the lanes' rate: constants alone would be bent to what is another structure.
@@ -374,12 +426,26 @@ fn a_sum_is_called_a_sum() {
 // Ctrl-C after minutes must not throw them away, and half a search must not look like a whole one.
 #[test]
 fn an_interrupt_keeps_the_best_so_far_and_says_so() {
-    let mut partial = 0;
+    let (mut partial, mut not_simulated) = (0, 0);
     for looks in [40_000, 400_000, 1_500_000] {
         let interrupt = Interrupt::after_looks(looks);
         match fit(Request { threads: 1, ..request(mqsim(), mqsim_setup(), &interrupt) }) {
             Ok(found) if found.partial => {
                 partial += 1;
+                // Nothing is simulated after it: what has a residual was simulated before, and the rest is called so.
+                let rows: Vec<_> = found.points.iter().flat_map(|point| &point.residuals).collect();
+                let open = rows.iter().filter(|row| row.simulated.is_none()).count();
+                let spread = (found.spread(false), found.spread(true));
+                assert_eq!(spread.0.not_simulated + spread.1.not_simulated, open);
+                assert!(
+                    found.spread(false).count > 0,
+                    "the best constants so far are those that were simulated"
+                );
+                assert_eq!(
+                    found.printed(byteway_text::table::Width::Wide).contains("not simulated"),
+                    open > 0
+                );
+                not_simulated += open;
                 assert!(found.printed(byteway_text::table::Width::Narrow).contains("PARTIAL"));
                 assert!(found.to_profile(None).contains("PARTIAL"), "{}", found.to_profile(None));
                 assert!(found.to_json().contains("\"partial\": true"));
@@ -389,6 +455,102 @@ fn an_interrupt_keeps_the_best_so_far_and_says_so() {
         }
     }
     assert!(partial > 0, "no interrupt fell into the search");
+    assert!(not_simulated > 0, "the point held out has no part in the search");
+}
+
+/// A table of reads of the drive `wd-zn540` with some constants changed: small, so that a debug build fits it.
+fn table_of(hidden: &[(&str, &str)], wrong: &[(usize, f64)]) -> Measurements {
+    const LOADS: [(&str, &str, u32); 10] = [
+        ("randread", "4k", 1),
+        ("randread", "4k", 2),
+        ("randread", "4k", 8),
+        ("randread", "16k", 1),
+        ("randread", "32k", 1),
+        ("randread", "32k", 8),
+        ("randread", "64k", 2),
+        ("randread", "64k", 1),
+        ("randread", "16k", 2),
+        ("randread", "16k", 8),
+    ];
+    let mut table = "name,rw,bs,iodepth,metric,value,unit\n".to_owned();
+    for (number, (rw, bs, iodepth)) in LOADS.into_iter().enumerate() {
+        let text = format!(
+            "[drive]\nprofile = 'wd-zn540'\nprecondition = 'filled'\n[host]\nprofile = '{HOST}'\nverify = false\n\
+             [measure]\nwarmup = 100\n[[job]]\nrw = '{rw}'\nbs = '{bs}'\niodepth = {iodepth}\ncount = 2100\n"
+        );
+        let sets: Vec<String> =
+            hidden.iter().map(|(key, value)| format!("drive.override.{key}={value}")).collect();
+        let options = Options { sets, ..Options::default() };
+        let scenario = Scenario::from_text("s.toml", Path::new(""), &text, &options);
+        let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+        let session = Session { progress: &mut Progress::hidden(), interrupt: &Interrupt::default() };
+        let summary = run(&scenario, session).unwrap().summary;
+        let mean = summary.jobs[0].read.as_ref().unwrap().latency.mean_ns;
+        let factor = wrong.iter().find(|(at, _)| *at == number).map_or(1.0, |(_, factor)| *factor);
+        table += &format!("point {number},{rw},{bs},{iodepth},mean,{},us\n", mean * factor / 1e3);
+    }
+    read_csv("t.csv", &table).unwrap()
+}
+
+/// Another channel than the base's.
+const OTHER: [(&str, &str); 1] = [("flash.channel_rate", "\"600 MB/s\"")];
+
+fn fitted_all(measurements: Measurements, base: &str) -> Fit {
+    let interrupt = Interrupt::default();
+    let hold_out = HoldOut::Named(Vec::new());
+    fit(Request { hold_out, ..request(measurements, setup(base, &[]), &interrupt) })
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+// A typing error in a table of a hundred figures would move constants by any amount, and widen all intervals.
+#[test]
+fn a_wrong_point_is_named_and_decides_about_nothing() {
+    let good = fitted_all(table_of(&OTHER, &[]), "wd-zn540");
+    let found = fitted_all(table_of(&OTHER, &[(5, 10.0)]), "wd-zn540");
+    let shown = found.printed(byteway_text::table::Width::Wide);
+    let rate = found.constant("flash.channel_rate").unwrap();
+    let Verdict::Fitted { half_width: Some(half), .. } = rate.verdict else { panic!("{shown}") };
+    let of_good = good.constant("flash.channel_rate").unwrap();
+    let Verdict::Fitted { half_width: Some(half_of_good), .. } = of_good.verdict else { panic!("{shown}") };
+    assert!((rate.value / 600e6 - 1.0).abs() < half.max(0.02), "{shown}");
+    assert!(half < half_of_good * 2.0, "{half_of_good}\n{shown}");
+    assert!(!found.is_failed() && found.failure().is_none(), "{shown}");
+    let names = |note: &&String| note.contains("probably measured wrong: `point 5` read mean");
+    assert_eq!(found.notes.iter().filter(names).count(), 1, "{shown}");
+    assert!(!good.is_failed() && good.notes.is_empty(), "{:?}", good.notes);
+}
+
+// Constants that give half of what was measured are those of no drive, whatever their intervals.
+#[test]
+fn a_fit_that_is_off_says_that_it_failed() {
+    // Deeper queues can't be slower for a read than they are fast: no constants give this.
+    let table = "name,rw,bs,iodepth,metric,value,unit\na,randread,4k,1,mean,80,us\nb,randread,4k,2,mean,800,us\n\
+                 c,randread,4k,4,mean,20,us\nd,randread,4k,8,mean,300,us\n";
+    let found = fitted_all(read_csv("t.csv", table).unwrap(), "wd-zn540");
+    let shown = found.printed(byteway_text::table::Width::Wide);
+    assert!(found.is_failed(), "{shown}");
+    let failure = found.failure().unwrap();
+    assert!(failure.starts_with("FAILED: ") && failure.contains("`b` read mean -"), "{failure}");
+    assert!(failure.contains("help: "), "{failure}");
+    for text in [shown, found.to_json(), found.to_profile(None), report(&found).render()] {
+        assert!(text.contains("FAILED: "), "{text}");
+    }
+}
+
+// Points that tell no constant within a narrow interval tell that the base's values are wrong: they were kept, and a fit with
+// residuals of a factor of twelve said that all was well.
+#[test]
+fn a_better_value_is_taken_where_it_cuts_residuals() {
+    // Figures of a real drive, with the name of its model: writes end at 56 thousand a second, whatever their depth.
+    let table = "name,rw,bs,iodepth,metric,value,unit,source\n\
+                 w1,randwrite,4k,1,mean,19.5,us,github.com/nicktehrany/ZNS-Study\n\
+                 w4,randwrite,4k,4,iops,56192,IOPS,same\nw16,randwrite,4k,16,iops,56220,IOPS,same\n";
+    let found = fitted_all(read_csv("t.csv", table).unwrap(), "wd-zn540");
+    let shown = found.printed(byteway_text::table::Width::Wide);
+    let program = found.constant("flash.program").unwrap();
+    assert!(program.value > 10.0 * program.base, "{shown}");
+    assert!(!matches!(program.verdict, Verdict::Assumed(_)), "{shown}");
+    assert!(found.spread(false).largest.abs() < 0.1 && !found.is_failed(), "{shown}");
 }
 
 // The profile is what the residuals are of: run, it gives the figures that the fit reports.
@@ -403,6 +565,7 @@ fn the_profile_that_is_written_gives_the_reported_figures() {
     let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
     let session = Session { progress: &mut Progress::hidden(), interrupt: &Interrupt::default() };
     let mean = run(&scenario, session).unwrap().summary.jobs[0].read.as_ref().unwrap().latency.mean_ns;
-    let reported = found.points.iter().find(|point| point.name == "row 4").unwrap().residuals[0].simulated;
+    let reported =
+        found.points.iter().find(|point| point.name == "row 4").unwrap().residuals[0].simulated.unwrap();
     assert!((mean / reported - 1.0).abs() < 0.01, "{mean} {reported}");
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
+use super::EXIT_INPUT;
 use super::flags::{Tables, size, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
@@ -32,11 +33,15 @@ A table (CSV) begins with rw,bs,iodepth,numjobs,metric,value,unit,source; metric
 columns are name, state (filled, unwritten, steady), rwmixread and rate.
 
 Constants are searched within physical bounds by simulating every point, beginning with the base. A constant that the
-points don't identify keeps the base's value, and is said and marked `assumed`. Of each kind of points the third, and every
-fourth after it, is held out: it has no part in the fit, and its residuals say what the profile predicts.
+points don't identify keeps the base's value, or has one near it that cuts residuals; both is said and marked `assumed`. Of
+each kind of points the third, and every fourth after it, is held out: it has no part in the fit, and its residuals say what
+the profile predicts. A single point that is wrong decides about nothing, and is named.
 
-Exit codes: 0 success; 1 a run failed; 2 invalid input, nothing written; 130 interrupted, the best constants so far are
-written and marked as partial.";
+A fit FAILED if more than a tenth of all figures are off by more than 25 %, or one is that does not stand out from the
+others: no constants of this base give what was measured.
+
+Exit codes: 0 success; 1 a run failed; 2 invalid input, nothing written; or the fit FAILED, which all that is written says;
+130 interrupted, the best constants so far are written and marked as partial.";
 
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).args(["measurements", "jobs"])))]
@@ -147,7 +152,16 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     });
     written?;
     printed?;
-    Ok(if found.partial { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS })
+    let failure = found.failure();
+    // The table has said it.
+    if let Some(failure) = failure.as_ref().filter(|_| !matches!(arguments.format, Format::Table)) {
+        let _ = writeln!(std::io::stderr(), "{failure}");
+    }
+    Ok(match failure {
+        _ if found.partial => ExitCode::from(EXIT_INTERRUPTED),
+        Some(_) => ExitCode::from(EXIT_INPUT),
+        None => ExitCode::SUCCESS,
+    })
 }
 
 fn job_set(arguments: &Arguments) -> Result<JobSet, InputError> {

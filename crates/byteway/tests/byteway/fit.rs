@@ -83,3 +83,34 @@ fn wrong_input_is_refused_at_once() {
         said(&output)
     );
 }
+
+// A script that takes the profile of a fit must not get one that is off by a factor of ten as if it were the drive.
+#[test]
+fn a_fit_that_is_off_says_so_and_is_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let header = "name,rw,bs,iodepth,metric,value,unit\na,randread,4k,1,mean,80,us\n";
+    write("good.csv", header);
+    write("bad.csv", &format!("{header}b,randread,4k,2,mean,800,us\nc,randread,4k,4,mean,20,us\n"));
+    let fit = |rest: &str| {
+        let line = format!("fit {rest} --base wd-zn540 --hold-out none --quiet");
+        byteway(folder.path(), &line.split(' ').collect::<Vec<_>>())
+    };
+    let good = printed(&fit("good.csv"));
+    assert!(!good.contains("FAILED"), "{good}");
+    let table = fit("bad.csv --out fitted");
+    assert_eq!(table.status.code(), Some(2), "{}", said(&table));
+    // The terminal's width breaks its lines.
+    let shown = String::from_utf8_lossy(&table.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("FAILED: ") && shown.contains("`b` read mean -") && shown.contains("help: "),
+        "{shown}"
+    );
+    for name in ["my-drive.toml", "fit.json", "report.html"] {
+        let text = std::fs::read_to_string(folder.path().join("fitted").join(name)).unwrap();
+        assert!(text.contains("FAILED: "), "{name}: {text}");
+    }
+    let profile = fit("bad.csv --format profile");
+    assert_eq!(profile.status.code(), Some(2));
+    assert!(said(&profile).starts_with("FAILED: "), "{}", said(&profile));
+}

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::measurement::{Figure, Load, Measurements, Point, State, kind_name};
+use super::measurement::{Figure, Load, Measurements, Point, Sample, State, kind_name};
 use byteway_text::error::{InputError, SourceLocation};
 use byteway_text::units::{excerpt, fio_number};
 use byteway_workload::{Kind, Rw};
@@ -59,12 +59,24 @@ pub fn read_fio(name: &str, text: &str) -> Result<Measurements, InputError> {
     }
     let globals = root.get("global options");
     let mut buffered = Vec::new();
-    let mut merged: Vec<(String, u64)> = Vec::new();
     for (number, job) in jobs.iter().enumerate() {
         let at = format!("jobs[{number}]");
         let reader = Reader { file: &file, at, job, globals };
         let name = reader.name()?;
         if name.starts_with(PREPARES) {
+            continue;
+        }
+        // fio counts groups by `stonewall`: jobs of one group ran at the same time, and neither is a load by itself.
+        let group = |job: &Value| job.get("groupid").and_then(Value::as_u64);
+        let own = |job: &Value| job.get("jobname").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let beside = jobs
+            .iter()
+            .find(|other| group(job).is_some() && group(other) == group(job) && own(other) != name);
+        if let Some(other) = beside {
+            let (name, other) = (excerpt(&name), excerpt(&own(other)));
+            out.notes.push(format!(
+                "job `{name}` is left out: it ran at the same time as `{other}`; write `stonewall` into each job"
+            ));
             continue;
         }
         let load = match reader.load(&name)? {
@@ -77,8 +89,11 @@ pub fn read_fio(name: &str, text: &str) -> Result<Measurements, InputError> {
         if !is_simulated && reader.option("direct").is_none_or(|direct| direct == "0") {
             buffered.push(name.clone());
         }
-        let Some((figures, ios)) = reader.figures(&load)? else {
-            out.notes.push(format!("job `{}` is left out: it did no I/O", excerpt(&name)));
+        let Some((figures, sample)) = reader.figures(&load)? else {
+            out.notes.push(format!(
+                "job `{}` is left out: it has no figures: it did no I/O, or fio measured none",
+                excerpt(&name)
+            ));
             continue;
         };
         // Without `group_reporting` each worker has an entry of its own.
@@ -86,13 +101,11 @@ pub fn read_fio(name: &str, text: &str) -> Result<Measurements, InputError> {
             reader.option("group_reporting").is_some_and(|grouped| grouped != "0") || is_simulated;
         let before =
             out.points.last_mut().filter(|before| !is_grouped && load.numjobs > 1 && before.name == name);
-        if let (Some(before), Some((_, sum))) = (before, merged.last_mut()) {
-            add(before, &figures, *sum, ios);
-            *sum += ios;
+        if let Some(before) = before {
+            add(before, &figures, sample);
             continue;
         }
-        merged.push((name.clone(), ios));
-        out.points.push(Point { name, load, figures, source: None });
+        out.points.push(Point { name, load, figures, source: None, sample });
     }
     if let [first, ..] = &buffered[..] {
         out.notes.push(format!(
@@ -116,13 +129,16 @@ pub fn read_fio(name: &str, text: &str) -> Result<Measurements, InputError> {
 }
 
 /// Adds another worker's figures to a point: rates add up, times are averaged over I/Os.
-fn add(point: &mut Point, other: &[(Figure, f64)], ios: u64, more: u64) {
+fn add(point: &mut Point, other: &[(Figure, f64)], more: Sample) {
+    let (ios, others) = (point.sample.ios.unwrap_or(0), more.ios.unwrap_or(0));
     for ((figure, value), (_, other)) in point.figures.iter_mut().zip(other) {
         *value = match figure.is_time() {
-            true => (*value * ios as f64 + other * more as f64) / (ios + more).max(1) as f64,
+            true => (*value * ios as f64 + other * others as f64) / (ios + others).max(1) as f64,
             false => *value + other,
         };
     }
+    point.sample =
+        Sample { ios: Some(ios + others), mean_error: point.sample.mean_error.max(more.mean_error) };
 }
 
 struct File<'a> {
@@ -171,8 +187,8 @@ impl File<'_> {
     }
 }
 
-/// Figures, and the number of I/Os that they are of.
-type Counted = (Vec<(Figure, f64)>, u64);
+/// Figures, and what they were measured from.
+type Counted = (Vec<(Figure, f64)>, Sample);
 
 /// Reads one job.
 struct Reader<'a> {
@@ -284,10 +300,13 @@ impl Reader<'_> {
             (rate, ios) => {
                 let per_io = if rate.is_some() { 1 } else { bytes };
                 let text = rate.or(ios).unwrap_or_default();
-                let each = self.number_of(&text);
+                let own = Reader::for_kinds(&text, rw);
+                let each = own.and_then(|own| self.number_of(own));
                 let all = each.and_then(|each| each.checked_mul(per_io)?.checked_mul(u64::from(numjobs)));
                 match all.filter(|rate| *rate > 0) {
                     Some(rate) => Some(rate),
+                    // fio takes 0, and an empty place in a list, for no limit.
+                    None if each == Some(0) || own == Some("") && text.contains(',') => None,
                     None => return Ok(Err(format!("its rate `{}` is not a single one", excerpt(&text)))),
                 }
             }
@@ -303,7 +322,7 @@ impl Reader<'_> {
             return Err(self.wrong("error", &what, "run it again, or remove it from the jobs"));
         }
         let mut figures = Vec::new();
-        let mut all = 0;
+        let (mut all, mut mean_error) = (0, 0.0f64);
         for kind in load.rw.kinds() {
             let at = kind_name(*kind);
             let Some(side) = self.job.get(at) else {
@@ -319,8 +338,28 @@ impl Reader<'_> {
                 figures.push((Figure::Iops(*kind), self.number(side, at, &["iops"])?));
                 continue;
             }
-            let mean = self.number(side, at, &["lat_ns", "mean"])?;
+            // `disable_lat` and `gtod_reduce` leave zeros: what was not measured is not there.
+            let is_off = |key: &str| {
+                let mean = side.get(key).and_then(|lat| lat.get("mean"));
+                mean.and_then(Value::as_f64).is_some_and(|mean| mean == 0.0)
+            };
+            let mean = match (is_off("lat_ns"), is_off("clat_ns") || side.get("clat_ns").is_none()) {
+                (false, _) => self.number(side, at, &["lat_ns", "mean"])?,
+                (true, false) => {
+                    let before = self.number(side, at, &["slat_ns", "mean"]).unwrap_or(0.0);
+                    self.number(side, at, &["clat_ns", "mean"])? + before
+                }
+                (true, true) if load.rate.is_none() => {
+                    figures.push((Figure::Iops(*kind), self.number(side, at, &["iops"])?));
+                    continue;
+                }
+                (true, true) => continue,
+            };
             figures.push((Figure::Mean(*kind), mean));
+            let deviation = side.get("lat_ns").and_then(|lat| lat.get("stddev")).and_then(Value::as_f64);
+            let deviation =
+                deviation.filter(|deviation| deviation.is_finite() && *deviation >= 0.0).unwrap_or(0.0);
+            mean_error = mean_error.max(deviation / mean / (ios as f64).sqrt());
             // Of whole latencies if `lat_percentiles=1`; else of what follows the submission.
             let whole = side.get("lat_ns").and_then(|lat| lat.get("percentile"));
             let later = side.get("clat_ns").and_then(|lat| lat.get("percentile"));
@@ -342,11 +381,29 @@ impl Reader<'_> {
                         "name fio's output unchanged",
                     ));
                 };
+                if list[share].as_f64() == Some(0.0) {
+                    continue;
+                }
                 let value = self.number(side, at, &[key, "percentile", share])?;
                 figures.push((Figure::Percentile(*kind, number), value + more));
             }
         }
-        Ok((all > 0).then_some((figures, all)))
+        Ok((!figures.is_empty()).then_some((figures, Sample { ios: Some(all), mean_error })))
+    }
+
+    /// The part of `text`, one of fio's lists for reads, writes and trims, that holds for these I/Os: a single value
+    /// holds for all, and what is left out for none. `None`: they have different ones.
+    fn for_kinds(text: &str, rw: Rw) -> Option<&str> {
+        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+        let of = |kind: &Kind| match (&parts[..], kind) {
+            ([only], _) => only,
+            (parts, Kind::Read) => parts[0],
+            (parts, Kind::Write) => parts[1],
+            (parts, Kind::Trim) => parts.get(2).copied().unwrap_or_default(),
+        };
+        let mut each = rw.kinds().iter().map(of);
+        let first = each.next()?;
+        each.all(|other| other == first).then_some(first)
     }
 
     /// A figure that must be above 0.
@@ -482,6 +539,80 @@ mod tests {
         }
     }
 
+    // A job file's jobs run at the same time unless `stonewall` parts them: each would be taken for what the drive does alone.
+    #[test]
+    fn jobs_that_ran_at_the_same_time_are_no_points() {
+        let job = |name: &str, group: u32| {
+            format!(
+                "{{\"jobname\":\"{name}\",\"groupid\":{group},\"job options\":{{\"rw\":\"randread\",\"direct\":\"1\"}},\
+                 \"read\":{{\"total_ios\":5,\"iops\":7.5,\"lat_ns\":{{\"mean\":9.5}}}}}}"
+            )
+        };
+        let read = |jobs: &[String]| read_fio("f", &format!("{{\"jobs\":[{}]}}", jobs.join(",")));
+        let found = read(&[job("a", 0), job("b", 1), job("c", 2)]).unwrap();
+        assert_eq!((found.points.len(), found.notes.len()), (3, 0));
+        let found = read(&[job("a", 0), job("b", 1), job("c", 1)]).unwrap();
+        assert_eq!(found.points.len(), 1);
+        let said = "job `b` is left out: it ran at the same time as `c`; write `stonewall` into each job";
+        assert!(found.notes.iter().any(|note| note == said), "{:?}", found.notes);
+        assert!(read(&[job("a", 0), job("b", 0)]).unwrap_err().to_string().contains("stonewall"));
+    }
+
+    // What fio was told not to measure is 0 in its results: a latency of 0, or a refusal of all the other jobs.
+    #[test]
+    fn latencies_that_fio_did_not_measure_are_left_out() {
+        let figures = |options: &str, read: &str| {
+            let text = format!(
+                "{{\"jobs\":[{{\"jobname\":\"a\",\"job options\":{{\"rw\":\"randread\",\"direct\":\"1\"{options}}},\
+                 \"read\":{{\"total_ios\":5,\"iops\":7.5,{read}}}}}]}}"
+            );
+            read_fio("f", &text)
+                .map(|found| found.points[0].figures.clone())
+                .map_err(|error| error.to_string())
+        };
+        let off = "{\"min\":0,\"max\":0,\"mean\":0.000000,\"stddev\":0.000000,\"N\":0}";
+        let mean = |ns| vec![(Figure::Mean(Kind::Read), ns)];
+        let (lat, clat) =
+            (format!("\"lat_ns\":{off}"), "\"clat_ns\":{\"mean\":8.0},\"slat_ns\":{\"mean\":1.5}");
+        assert_eq!(figures("", &format!("{lat},{clat}")).unwrap(), mean(9.5));
+        let all_off = format!("{lat},\"clat_ns\":{off},\"slat_ns\":{off}");
+        assert_eq!(figures("", &all_off).unwrap(), [(Figure::Iops(Kind::Read), 7.5)]);
+        // At a limited rate the rate says nothing of the drive.
+        assert!(figures(",\"rate\":\"20m\"", &all_off).unwrap_err().contains("it did no I/O"));
+        // Without percentiles, or with empty ones.
+        assert_eq!(figures("", "\"lat_ns\":{\"mean\":9.5},\"clat_ns\":{\"mean\":8.0}").unwrap(), mean(9.5));
+        let empty = "\"lat_ns\":{\"mean\":9.5},\"clat_ns\":{\"mean\":8.0,\"percentile\":{\"50.000000\":0}}";
+        assert_eq!(figures("", empty).unwrap(), mean(9.5));
+    }
+
+    // fio's lists have a value for reads, one for writes and one for trims.
+    #[test]
+    fn rates_are_those_of_the_jobs_direction() {
+        let rate = |rw: &str, rate: &str| {
+            let side = "{\"total_ios\":5,\"iops\":7.5,\"lat_ns\":{\"mean\":9.5}}";
+            let text = format!(
+                "{{\"jobs\":[{{\"jobname\":\"a\",\"job options\":{{\"rw\":\"{rw}\",\"direct\":\"1\",\"rate\":\"{rate}\"}},\
+                 \"read\":{side},\"write\":{side}}}]}}"
+            );
+            read_fio("f", &text).map(|found| found.points[0].load.rate).map_err(|error| error.to_string())
+        };
+        let mib = 1 << 20;
+        for (rw, text, bytes) in [
+            ("randread", "20m", Some(20 * mib)),
+            ("randread", "20m,", Some(20 * mib)),
+            ("randread", "20m,,", Some(20 * mib)),
+            ("randwrite", "20m,10Mi", Some(10 * mib)),
+            ("randwrite", ",10m", Some(10 * mib)),
+            ("randread", ",10m", None),
+            ("randwrite", "0", None),
+            ("randrw", "5m,5m", Some(5 * mib)),
+        ] {
+            assert_eq!(rate(rw, text), Ok(bytes), "{rw} {text}");
+        }
+        assert!(rate("randrw", "5m,6m").unwrap_err().contains("is not a single one"));
+        assert!(rate("randread", "x").unwrap_err().contains("is not a single one"));
+    }
+
     // Without `group_reporting` a worker's rate would be taken for that of all.
     #[test]
     fn workers_of_a_job_are_added_up() {
@@ -495,6 +626,7 @@ mod tests {
         let found = read_fio("f", &text).unwrap();
         assert_eq!(found.points.len(), 1);
         assert_eq!(found.points[0].figures, [(Figure::Iops(Kind::Read), 300.0)]);
+        assert_eq!(found.points[0].sample.ios, Some(20));
         assert_eq!(found.notes, Vec::<String>::new());
     }
 }

@@ -4,7 +4,11 @@
 //! 2. The base is simulated, and constants are moved by closed-form estimates.
 //! 3. The search descends with all constants free. What the derivatives there don't determine is kept at the
 //!    base's value, one constant after the other, the least certain first; the rest is searched again.
-//! 4. All points are simulated with the result: fitted ones and those held out.
+//! 4. If residuals remain, what was kept may move, too, held near the base; moves that cut residuals stay, and the
+//!    result says that the points don't identify them.
+//! 5. All points are simulated with the result: fitted ones and those held out.
+//!
+//! Residuals count by their squares while they are small; one point that is wrong decides about nothing.
 
 use super::constant::{Constant, Values, settings, tells_page_types};
 use super::error::FitError;
@@ -14,7 +18,7 @@ use super::linear::Matrix;
 use super::measurement::{Figure, Load, Measurements, Point, State};
 use super::model::{Model, Setup};
 use super::outcome::{ConstantOutcome, Fit, FittedPoint, Residual, Verdict};
-use super::search::{STEPS_MAX, Search};
+use super::search::{Loss, PRIOR, STRANGE, Search};
 use super::structure;
 use byteway_scenario::profile::Profile;
 use byteway_text::error::{InputError, suggest};
@@ -88,15 +92,11 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
     if structure {
         derived = structure::search(&mut setup, &points, &fitted, threads, interrupt, bar)?;
     }
-    let quiet = Interrupt::default();
     let mut model = Model::new(&setup, &points, threads, interrupt, bar)?;
     let base = model.base.clone();
-    let (mut values, start) = {
-        let base_values: Values =
-            Constant::all(&base).into_iter().map(|constant| (constant, constant.of(&base))).collect();
-        let begin = |&(constant, value): &(Constant, f64)| (constant, constant.visible(value));
-        (base_values.iter().map(begin).collect::<Values>(), base_values)
-    };
+    let start: Values =
+        Constant::all(&base).into_iter().map(|constant| (constant, constant.of(&base))).collect();
+    let origin = start.iter().map(|&(constant, value)| (constant, constant.visible(value))).collect();
     // The base as it is: what it gives without any fit, and whether it can be simulated at all.
     let requests: Vec<_> = (0..points.len()).map(|at| (at, start.clone())).collect();
     let on_base: Option<Vec<Vec<f64>>> = model.figures(&requests)?.into_iter().collect();
@@ -104,26 +104,24 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
         let what = format!("`{}` can't be simulated under these loads", setup.base);
         return Err(InputError::new(what, "choose a base with room for the depths that were measured").into());
     };
-    let chosen: Vec<&Point> = fitted.iter().map(|at| &points[*at]).collect();
-    let simulated: Vec<Vec<f64>> = fitted.iter().map(|at| on_base[*at].clone()).collect();
-    let origin = values.clone();
-    values = estimate(&base, &values, &chosen, &simulated);
-    let mut search =
-        Search { model: &mut model, points: fitted, base: origin, steps: STEPS_MAX, interrupted: false };
-    let settled = settle(&mut search, values, &start, &base)?;
-    let (interrupted, fitted) = (search.interrupted, search.points);
-    let Settled { values, verdicts, half, .. } = settled;
-    let outcomes = constants(&values, &start, &verdicts, &half, interrupted);
-    let mut final_values = values;
-    for (at, outcome) in outcomes.iter().enumerate() {
-        if !matches!(outcome.verdict, Verdict::Fitted { .. }) {
-            final_values[at].1 = start[at].1;
-        }
+    let mut search = Search::new(&mut model, fitted, origin);
+    search.loss = Loss::Linear(STRANGE);
+    let settled = settle(&mut search, &start, &base)?;
+    let (mut interrupted, best, fitted) = (search.interrupted, search.best.take(), search.points);
+    let outcomes = match best.filter(|_| interrupted) {
+        Some((_, values)) => cut_short(&values, &start, &settled),
+        None => constants(&settled, &start),
+    };
+    let final_values: Values = outcomes.iter().map(|outcome| (outcome.constant, outcome.value)).collect();
+    if !interrupted {
+        let requests: Vec<_> = (0..points.len()).map(|at| (at, final_values.clone())).collect();
+        interrupted = match model.figures(&requests) {
+            Err(FitError::Interrupted) => true,
+            found => found.map(|_| false)?,
+        };
     }
-    let requests: Vec<_> = (0..points.len()).map(|at| (at, final_values.clone())).collect();
-    // After an interrupt, too: without its residuals a result is worth little. But not for longer than a second.
-    model.interrupt = &quiet;
-    let on_result = if interrupted { model.some_figures(&requests)? } else { model.figures(&requests)? };
+    // After an interrupt, those that were simulated on the way: all others would take a run each.
+    let on_result: Vec<_> = (0..points.len()).map(|at| model.simulated(at, &final_values)).collect();
     let residuals = |at: usize| -> Vec<Residual> {
         let found = on_result[at].as_ref();
         let each = points[at].figures.iter().enumerate();
@@ -131,7 +129,7 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
             figure: *figure,
             measured: *measured,
             base: on_base[at][number],
-            simulated: found.map_or(f64::NAN, |found| found[number]),
+            simulated: found.map(|found| found[number]),
         };
         each.map(of).collect()
     };
@@ -142,14 +140,10 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
         held_out: !fitted.contains(&at),
         residuals: residuals(at),
     });
-    let unknown = on_result.iter().filter(|found| found.is_none()).count();
-    if interrupted && unknown > 0 {
-        notes.push(format!("interrupted: residuals of {unknown} of {} points were not simulated", points.len()));
-    }
     if let Some(note) = limit_note(&points, &base) {
         notes.push(note);
     }
-    Ok(Fit {
+    let mut found = Fit {
         file,
         base: setup.base.clone(),
         host: setup.host.clone(),
@@ -161,7 +155,9 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
         notes,
         partial: interrupted,
         profile: base,
-    })
+    };
+    found.notes.extend(found.strange_note());
+    Ok(found)
 }
 
 /// Checks that the profile can name what these keys change.
@@ -185,26 +181,66 @@ fn check_sets(sets: &[String]) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Squares of residuals for each figure, in tolerances, below which a fit needs no more constants.
+/// Cost of the residuals for each figure, in squares of tolerances, below which a fit needs no more constants.
 const ENOUGH: f64 = 3.0;
 
-/// Factor by which more constants must lower the squares of the residuals to be worth it.
+/// Factor by which more constants must lower the cost of the residuals to be worth it.
 const WORTH: f64 = 0.6;
 
-/// What a search found: values, constants that are free, why others aren't, half-widths of intervals.
+/// The same, for constants that stay near the base.
+const WORTH_NEAR: f64 = 0.95;
+
+/// Factor, and squares of tolerances for each figure, by which the cost must rise without a constant's move for the
+/// move to stay.
+const WORTH_ALONE: f64 = 1.02;
+const WORTH_LEAST: f64 = 0.02;
+
+/// Logarithm of the factor by which a constant that is not identified may leave the base at the cost of a tolerance.
+const NEAR: f64 = 0.1;
+
+/// Median residuals from which on the weight of a point falls.
+const FAR: f64 = 4.0;
+
+/// Closed-form estimates, one on top of the other, at most: each moves a rate by a factor of five, at most.
+const ESTIMATES_MAX: usize = 4;
+
+/// What a search found.
 #[derive(Clone)]
 struct Settled {
     values: Values,
+    /// Constants that are free.
     free: Vec<usize>,
+    /// Why others aren't identified.
     verdicts: Vec<Option<Reason>>,
+    /// Whether one that isn't identified has another value than the base's, which cuts residuals.
+    improved: Vec<bool>,
+    /// Half-widths of intervals.
     half: Vec<Option<f64>>,
 }
 
 impl Settled {
+    fn new(values: Values) -> Settled {
+        let count = values.len();
+        Settled {
+            values,
+            free: (0..count).collect(),
+            verdicts: vec![None; count],
+            improved: vec![false; count],
+            half: vec![None; count],
+        }
+    }
+
     /// Keeps a constant at its base value.
     fn keep(&mut self, at: usize, reason: Reason, start: &Values) {
         self.verdicts[at] = Some(reason);
         self.values[at].1 = start[at].1;
+        self.free.retain(|other| *other != at);
+    }
+
+    /// Takes a value that is better than the base's, though the points don't determine it.
+    fn improve(&mut self, at: usize, reason: Reason) {
+        self.verdicts[at] = Some(reason);
+        self.improved[at] = true;
         self.free.retain(|other| *other != at);
     }
 
@@ -222,52 +258,102 @@ impl Settled {
     }
 }
 
+/// The middle of the sizes of residuals.
+fn median_size(residuals: &[f64]) -> f64 {
+    let mut sizes: Vec<f64> = residuals.iter().map(|residual| residual.abs()).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Standard deviation of the residuals that have weight: each counts by its pull, its weight times it.
+fn spread(residuals: &[f64], loss: Loss, free: usize) -> f64 {
+    let weights = residuals.iter().map(|residual| loss.weight(*residual));
+    let freedom = (weights.clone().sum::<f64>() - free as f64).max(1.0);
+    let pulls = weights.zip(residuals).map(|(weight, residual)| weight * weight * residual * residual);
+    (pulls.sum::<f64>() / freedom).sqrt().max(SPREAD_MIN)
+}
+
+/// Finds constants, from the base on; after an interrupt, what it had found.
+fn settle(search: &mut Search<'_, '_>, start: &Values, base: &Profile) -> Result<Settled, FitError> {
+    let mut settled = Settled::new(start.clone());
+    let found = try_settle(search, &mut settled, start, base);
+    if matches!(found, Err(FitError::Interrupted)) {
+        search.interrupted = true;
+    } else {
+        found?;
+    }
+    Ok(settled)
+}
+
 /// Searches with the constants that the derivatives at the estimate determine; and with all others, too, if that is
 /// not enough and more of them are worth it. Along a line that the points leave open, a search would wander to
 /// where some resource begins to limit, and take that for an answer.
-fn settle(
+fn try_settle(
     search: &mut Search<'_, '_>,
-    estimated: Values,
+    settled: &mut Settled,
     start: &Values,
     base: &Profile,
-) -> Result<Settled, FitError> {
-    let count = estimated.len();
-    let mut all = Settled {
-        values: estimated,
-        free: (0..count).collect(),
-        verdicts: vec![None; count],
-        half: vec![None; count],
-    };
-    // Interrupted here, there is nothing better than the base.
+) -> Result<(), FitError> {
+    search.residuals(start)?;
+    let mut all = Settled::new(begin(search, base)?);
+    let count = all.values.len();
     let jacobian = search.jacobian(&all.values, &all.free)?;
     // What no point depends on costs runs in every derivative.
     let touched: Vec<usize> = (0..count).filter(|column| jacobian.norm(*column) > 0.0).collect();
     for at in (0..count).filter(|at| !touched.contains(at)) {
         all.keep(at, Reason::Untouched, start);
     }
-    let mut few = all.clone();
-    few.keep_open(jacobian.columns(&touched), start, base);
-    rounds(search, &mut few, start, base)?;
-    let cost = |search: &mut Search<'_, '_>, settled: &Settled| -> Result<f64, FitError> {
-        let residuals = search.residuals(&settled.values)?.unwrap_or_default();
-        let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
-        Ok(if residuals.is_empty() { f64::INFINITY } else { squares / residuals.len() as f64 })
-    };
-    if search.interrupted || few.free.len() == all.free.len() {
-        return Ok(few);
-    }
-    let with_few = cost(search, &few)?;
-    if with_few <= ENOUGH {
-        return Ok(few);
-    }
-    for (at, (_, value)) in few.values.iter().enumerate() {
-        if few.free.contains(&at) {
-            all.values[at].1 = *value;
+    *settled = all.clone();
+    settled.keep_open(jacobian.columns(&touched), start, base);
+    rounds(search, settled, start, base)?;
+    let with_few = search.cost(&settled.values)?;
+    if settled.free.len() < all.free.len() && with_few > ENOUGH {
+        for (at, (_, value)) in settled.values.iter().enumerate() {
+            if settled.free.contains(&at) {
+                all.values[at].1 = *value;
+            }
+        }
+        rounds(search, &mut all, start, base)?;
+        if search.cost(&all.values)? < WORTH * with_few {
+            *settled = all;
         }
     }
-    rounds(search, &mut all, start, base)?;
-    let is_better = !search.interrupted && cost(search, &all)? < WORTH * with_few;
-    Ok(if is_better { all } else { few })
+    move_near(search, settled, &touched, start)?;
+    intervals(search, settled)?;
+    put_back(search, settled, start)
+}
+
+/// Where a search begins: closed-form estimates, each on top of the one before, as long as they come nearer.
+fn begin(search: &mut Search<'_, '_>, base: &Profile) -> Result<Values, FitError> {
+    let mut values = search.base.clone();
+    let mut cost = search.cost(&values)?;
+    for _ in 0..ESTIMATES_MAX {
+        let Some(simulated) = search.figures(&values)? else { break };
+        let points: Vec<&Point> = search.points.iter().map(|at| search.model.point(*at)).collect();
+        let next = estimate(base, &values, &points, &simulated);
+        let found = search.cost(&next)?;
+        if found >= cost {
+            break;
+        }
+        let is_done = found > WORTH_NEAR * cost;
+        (values, cost) = (next, found);
+        if is_done {
+            break;
+        }
+    }
+    Ok(values)
+}
+
+/// Descends to what most points say, and from there to where those that say something else have next to no weight.
+fn descend(search: &mut Search<'_, '_>, values: &mut Values, free: &[usize]) -> Result<(), FitError> {
+    search.loss = Loss::Linear(STRANGE);
+    search.descend(values, free)?;
+    let Some(residuals) = search.residuals(values)? else { return Ok(()) };
+    if residuals.iter().any(|residual| residual.abs() > STRANGE) {
+        search.loss = Loss::Logarithmic(FAR * median_size(&residuals).max(SPREAD_MIN));
+        search.descend(values, free)?;
+    }
+    Ok(())
 }
 
 /// Searches, and keeps what is not identified at its base value, until all that is free is identified.
@@ -278,67 +364,123 @@ fn rounds(
     base: &Profile,
 ) -> Result<(), FitError> {
     for _ in 0..ROUNDS_MAX {
-        search.descend(&mut settled.values, &settled.free)?;
-        let jacobian = match search.interrupted {
-            true => Err(FitError::Interrupted),
-            false => search.jacobian(&settled.values, &settled.free),
-        };
-        let jacobian = match jacobian {
-            Err(FitError::Interrupted) => {
-                search.interrupted = true;
-                return Ok(());
-            }
-            found => found?,
-        };
-        if settled.keep_open(jacobian.clone(), start, base) {
-            continue;
+        descend(search, &mut settled.values, &settled.free)?;
+        let jacobian = search.jacobian(&settled.values, &settled.free)?;
+        if !settled.keep_open(jacobian, start, base) {
+            break;
         }
-        let Some(residuals) = search.residuals(&settled.values)? else { return Ok(()) };
-        let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
-        let freedom = residuals.len().saturating_sub(settled.free.len()).max(1);
-        let spread = (squares / freedom as f64).sqrt().max(SPREAD_MIN);
-        let widths = half_widths(&jacobian, spread);
-        // Residuals that are larger than tolerances leave more open.
-        let open = widths.iter().copied().enumerate().max_by(|left, right| left.1.total_cmp(&right.1));
-        if let Some((column, half_width)) = open.filter(|(_, half_width)| *half_width > HALF_WIDTH_SHOWN) {
-            settled.keep(settled.free[column], Reason::Weak { half_width }, start);
-            continue;
-        }
-        settled.free.iter().zip(widths).for_each(|(at, width)| settled.half[*at] = Some(width));
+    }
+    Ok(())
+}
+
+/// Moves the constants that are not identified, too, if residuals remain and that cuts them.
+fn move_near(
+    search: &mut Search<'_, '_>,
+    settled: &mut Settled,
+    touched: &[usize],
+    start: &Values,
+) -> Result<(), FitError> {
+    let before = search.cost(&settled.values)?;
+    let open: Vec<usize> = touched.iter().copied().filter(|at| !settled.free.contains(at)).collect();
+    if before <= ENOUGH || open.is_empty() {
         return Ok(());
+    }
+    let (mut moved, loss) = (settled.clone(), search.loss);
+    for &at in &open {
+        moved.values[at].1 = search.base[at].1;
+        // What the base does not charge at all has no value to be near to.
+        search.priors[at] = if start[at].1 == search.base[at].1 { NEAR } else { PRIOR };
+    }
+    let found = descend(search, &mut moved.values, touched);
+    search.priors.fill(PRIOR);
+    found?;
+    if search.cost(&moved.values)? >= WORTH_NEAR * before {
+        search.loss = loss;
+        return Ok(());
+    }
+    for &at in open.iter().filter(|at| moved.values[**at].1 != start[**at].1) {
+        moved.improved[at] = true;
+    }
+    *settled = moved;
+    Ok(())
+}
+
+/// The intervals of what is free. What the residuals that remain leave open, and what is at the end of its range, has a
+/// better value than the base's, but is not identified.
+fn intervals(search: &mut Search<'_, '_>, settled: &mut Settled) -> Result<(), FitError> {
+    for at in settled.free.clone() {
+        let (constant, value) = settled.values[at];
+        let bounds = constant.bounds();
+        if value <= bounds.low * 1.001 || value >= bounds.high * 0.999 {
+            settled.improve(at, Reason::AtBound);
+        }
+    }
+    let Some(residuals) = search.residuals(&settled.values)? else { return Ok(()) };
+    let jacobian = search.jacobian(&settled.values, &settled.free)?;
+    let mut jacobian = jacobian.scaled(&search.loss.roots(&residuals));
+    loop {
+        let spread = spread(&residuals, search.loss, settled.free.len());
+        let widths = half_widths(&jacobian, spread);
+        let open = widths.iter().copied().enumerate().max_by(|left, right| left.1.total_cmp(&right.1));
+        let Some((column, half_width)) = open.filter(|(_, half_width)| *half_width > HALF_WIDTH_SHOWN) else {
+            settled.free.iter().zip(widths).for_each(|(at, width)| settled.half[*at] = Some(width));
+            return Ok(());
+        };
+        settled.improve(settled.free[column], Reason::Weak { half_width });
+        let left: Vec<usize> = (0..=settled.free.len()).filter(|at| *at != column).collect();
+        jacobian = jacobian.columns(&left);
+    }
+}
+
+/// Puts back to the base what is not identified and cuts no residuals by itself; the least moved first.
+fn put_back(search: &mut Search<'_, '_>, settled: &mut Settled, start: &Values) -> Result<(), FitError> {
+    let mut improved: Vec<usize> = (0..start.len()).filter(|at| settled.improved[*at]).collect();
+    let moved = |at: usize| libm::fabs(libm::log(settled.values[at].1 / search.base[at].1));
+    improved.sort_by(|left, right| moved(*left).total_cmp(&moved(*right)));
+    let mut cost = search.cost(&settled.values)?;
+    for at in improved {
+        let mut without = settled.values.clone();
+        without[at].1 = start[at].1;
+        let found = search.cost(&without)?;
+        if found <= cost * WORTH_ALONE + WORTH_LEAST {
+            (settled.values, cost) = (without, found);
+            settled.improved[at] = false;
+        }
     }
     Ok(())
 }
 
 /// What became of each constant.
-fn constants(
-    values: &Values,
-    start: &Values,
-    verdicts: &[Option<Reason>],
-    half: &[Option<f64>],
-    interrupted: bool,
-) -> Vec<ConstantOutcome> {
+fn constants(settled: &Settled, start: &Values) -> Vec<ConstantOutcome> {
+    let Settled { values, verdicts, improved, half, .. } = settled;
     let given = |constant: Constant| -> Vec<Constant> {
         let rests = |(_, reason): &(usize, &Option<Reason>)| matches!(reason, Some(Reason::Together { with, .. }) if with.contains(&constant));
         verdicts.iter().enumerate().filter(rests).map(|(at, _)| values[at].0).collect()
     };
     let outcome = |at: usize| {
-        let ((constant, value), base) = (&values[at], &start[at].1);
-        let bounds = constant.bounds();
-        let at_bound = *value <= bounds.low * 1.001 || *value >= bounds.high * 0.999;
+        let (constant, value) = values[at];
         let verdict = match (&verdicts[at], half[at]) {
+            (Some(reason), _) if improved[at] => Verdict::Improved(reason.clone()),
             (Some(reason), _) => Verdict::Assumed(reason.clone()),
-            (None, _) if at_bound => Verdict::Assumed(Reason::AtBound),
-            (None, Some(half_width)) => {
-                Verdict::Fitted { half_width: Some(half_width), given: given(*constant) }
-            }
-            (None, None) if interrupted => Verdict::Fitted { half_width: None, given: given(*constant) },
-            (None, None) => Verdict::Assumed(Reason::Weak { half_width: f64::INFINITY }),
+            (None, half_width) => Verdict::Fitted { half_width, given: given(constant) },
         };
-        let value = if matches!(verdict, Verdict::Fitted { .. }) { *value } else { *base };
-        ConstantOutcome { constant: *constant, base: *base, value, verdict }
+        let value = if matches!(verdict, Verdict::Assumed(_)) { start[at].1 } else { value };
+        ConstantOutcome { constant, base: start[at].1, value, verdict }
     };
     (0..values.len()).map(outcome).collect()
+}
+
+/// What became of each constant before an interrupt: these are the best values that were simulated.
+fn cut_short(values: &Values, start: &Values, settled: &Settled) -> Vec<ConstantOutcome> {
+    let outcome = |(at, &(constant, value)): (usize, &(Constant, f64))| {
+        let base = start[at].1;
+        let verdict = match value == base {
+            true => Verdict::Assumed(settled.verdicts[at].clone().unwrap_or(Reason::Interrupted)),
+            false => Verdict::Fitted { half_width: None, given: Vec::new() },
+        };
+        ConstantOutcome { constant, base, value, verdict }
+    };
+    values.iter().enumerate().map(outcome).collect()
 }
 
 /// Keeps of each point the percentiles that tell page types of the base apart.

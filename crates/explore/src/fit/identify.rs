@@ -39,6 +39,8 @@ pub enum Reason {
     },
     /// Its best value is at the end of its range.
     AtBound,
+    /// The search was interrupted before it came to this one.
+    Interrupted,
 }
 
 impl Reason {
@@ -63,6 +65,9 @@ impl Reason {
                     false => "more than a factor of two".to_owned(),
                 }
             ),
+            Reason::Interrupted => {
+                format!("not identified: the search was interrupted before it came to `{key}`")
+            }
             Reason::AtBound => {
                 format!(
                     "not identified from these points: the best `{key}` is at the end of its physical range"

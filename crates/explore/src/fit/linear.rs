@@ -22,6 +22,12 @@ impl Matrix {
         Matrix { rows: self.rows.iter().map(|row| keep.iter().map(|at| row[*at]).collect()).collect() }
     }
 
+    /// Each row times its factor.
+    pub(super) fn scaled(&self, factors: &[f64]) -> Matrix {
+        let rows = self.rows.iter().zip(factors);
+        Matrix { rows: rows.map(|(row, factor)| row.iter().map(|cell| cell * factor).collect()).collect() }
+    }
+
     /// `transpose(self) * self`, with `ridge` added to the diagonal.
     pub(super) fn normal(&self, ridge: f64) -> Matrix {
         let width = self.width();

@@ -127,7 +127,7 @@ impl Figure {
 
     /// Relative error that a measurement is taken to have: fio counts percentiles in bins that are 1.6 %
     /// wide, and runs of seconds repeat means and rates to about a percent.
-    pub(super) fn tolerance(self) -> f64 {
+    fn tolerance(self) -> f64 {
         match self {
             Figure::Mean(_) | Figure::Iops(_) => 0.01,
             Figure::Percentile(..) => 0.02,
@@ -155,6 +155,27 @@ pub struct Point {
     pub figures: Vec<(Figure, f64)>,
     /// Where the values come from, if the table says.
     pub source: Option<String>,
+    /// What the figures were measured from, as far as that is known.
+    pub sample: Sample,
+}
+
+/// What figures were measured from.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Number of I/Os.
+    pub ios: Option<u64>,
+    /// Standard error of mean latencies, as a share: what other I/Os of the same load would have given.
+    pub mean_error: f64,
+}
+
+impl Point {
+    /// Relative error that a figure of it is taken to have.
+    pub(super) fn tolerance(&self, figure: Figure) -> f64 {
+        match figure {
+            Figure::Mean(_) => libm::hypot(figure.tolerance(), self.sample.mean_error),
+            Figure::Percentile(..) | Figure::Iops(_) => figure.tolerance(),
+        }
+    }
 }
 
 /// All points of a file.

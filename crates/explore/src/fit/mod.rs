@@ -19,8 +19,8 @@
 //!
 //! Results depend only on the measurements, the base and the keys, not on the number of threads.
 //!
-//! What it does not do: it guesses nothing. A constant that the points don't identify keeps the value of the base,
-//! and the result says so.
+//! What it does not do: it guesses nothing. A constant that the points don't identify stays at or near the value of the
+//! base, and the result says so; nor does it hide that no constants give what was measured: the fit has then failed.
 
 mod constant;
 mod error;
@@ -47,9 +47,9 @@ pub use fio_json::read_fio;
 pub use fitting::{HoldOut, Request, fit, runs};
 pub use identify::{HALF_WIDTH_MAX, Reason};
 pub use jobs::JobSet;
-pub use measurement::{Figure, Load, Measurements, Point, State};
+pub use measurement::{Figure, Load, Measurements, Point, Sample, State};
 pub use model::Setup;
-pub use outcome::{ConstantOutcome, Fit, FittedPoint, Residual, Spread, Verdict};
+pub use outcome::{ConstantOutcome, Fit, FittedPoint, RESIDUAL_MAX, Residual, Spread, Verdict};
 pub use points_csv::read_csv;
 pub use report::report;
 pub use structure::Derived;

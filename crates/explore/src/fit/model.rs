@@ -24,9 +24,6 @@ use byteway_workload::Kind;
 /// buffer.
 const UNITS_MAX: u64 = 32_000;
 
-/// Units of 4 KiB of all runs after an interrupt: a second of a processor.
-const UNITS_AFTER_INTERRUPT: u64 = 250_000;
-
 /// I/Os of a run, at least: random addresses vary the mean of fewer by more than a percent.
 const IOS_MIN: u64 = 400;
 
@@ -152,30 +149,22 @@ impl<'a> Model<'a> {
         });
         let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         done.sort_by_key(|(at, _)| *at);
+        // What was simulated is kept, whatever ended the others.
+        let mut ended = Ok(());
         for (at, found) in done {
-            self.cache.insert(keys[at].clone(), found?);
+            match found {
+                Ok(found) => drop(self.cache.insert(keys[at].clone(), found)),
+                Err(error) => ended = ended.and(Err(error)),
+            }
         }
+        ended?;
         let found = keys.iter().map(|key| self.cache.get(key).cloned().ok_or(FitError::Interrupted));
         found.collect()
     }
 
-    /// Like [`Model::figures`], of as many points as a second or two is enough for, in order; `None` for the others.
-    ///
-    /// # Errors
-    /// A run failed for another reason than its constants.
-    pub(super) fn some_figures(
-        &mut self,
-        requests: &[(usize, Values)],
-    ) -> Result<Vec<Option<Vec<f64>>>, FitError> {
-        let mut left = UNITS_AFTER_INTERRUPT;
-        let is_known = |(point, values): &&(usize, Values)| {
-            self.cache.contains_key(&(*point, key(&self.points[*point], values)))
-                || left.checked_sub(self.weight(*point)).map(|rest| left = rest).is_some()
-        };
-        let some: Vec<_> = requests.iter().take_while(is_known).cloned().collect();
-        let mut found = self.figures(&some)?;
-        found.resize(requests.len(), None);
-        Ok(found)
+    /// The figures of a point under values, if they were simulated.
+    pub(super) fn simulated(&self, point: usize, values: &Values) -> Option<Vec<f64>> {
+        self.cache.get(&(point, key(&self.points[point], values))).cloned().flatten()
     }
 
     /// A point.
@@ -186,13 +175,14 @@ impl<'a> Model<'a> {
     /// Relative length of a point's run.
     fn weight(&self, point: usize) -> u64 {
         let load = &self.points[point].load;
-        let (warmup, count) = self.length(load);
+        let (warmup, count) = self.length(&self.points[point]);
         let units = (warmup + count) * load.bs.div_ceil(UNIT_BYTES as u64);
         if load.state == State::Steady { units * 8 } else { units }
     }
 
     /// I/Os of a run: before measuring, and measured.
-    fn length(&self, load: &Load) -> (u64, u64) {
+    fn length(&self, point: &Point) -> (u64, u64) {
+        let load = &point.load;
         let units = load.bs.div_ceil(UNIT_BYTES as u64);
         let outstanding = load.outstanding();
         let most = (UNITS_MAX / units).max(IOS_MIN);
@@ -201,6 +191,11 @@ impl<'a> Model<'a> {
             deep => (deep * IOS_EACH).max(IOS_QUEUED),
         };
         let count = count.clamp(IOS_MIN, most.max(outstanding * 4));
+        // Of I/Os in progress when a measurement begins, a part is done already; and it ends when the last is done. In a short
+        // one that shows, by a percent or more: the run is then as short.
+        let measured = point.sample.ios.filter(|_| outstanding > 1 && load.rate.is_none());
+        let least = if load.rw.has_reads() { IOS_MIN } else { 1 };
+        let count = measured.map_or(count, |measured| count.min(measured.max(least)));
         let warmup = outstanding * WARMUP_EACH;
         if !load.has_writes() || load.rate.is_some() {
             return (warmup, count);
@@ -225,7 +220,7 @@ impl<'a> Model<'a> {
         let settings = settings(&self.base, values);
         let sets: Vec<String> =
             settings.iter().map(|(key, text, _)| format!("drive.override.{key}={text}")).collect();
-        let Ok(scenario) = scenario(self.setup, &point.load, self.length(&point.load), &sets) else {
+        let Ok(scenario) = scenario(self.setup, &point.load, self.length(point), &sets) else {
             return Ok(None);
         };
         match run_with_series(&scenario, self.interrupt).0 {
@@ -298,6 +293,7 @@ fn measured(found: &RunResult, figure: Figure) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::measurement::Sample;
     use super::*;
     use byteway_text::progress::Hidden;
     use byteway_workload::Rw;
@@ -305,7 +301,7 @@ mod tests {
     fn point(rw: Rw, bs: u64, iodepth: u32, state: State, rate: Option<u64>) -> Point {
         let load = Load { rw, bs, iodepth, numjobs: 1, rwmixread: 70, rate, state };
         let figures = load.rw.kinds().iter().map(|kind| (Figure::Iops(*kind), 1.0)).collect();
-        Point { name: load.words(), load, figures, source: None }
+        Point { name: load.words(), load, figures, source: None, sample: Sample::default() }
     }
 
     // A constant that a point depends on, and that is taken not to, would never be fitted to it.

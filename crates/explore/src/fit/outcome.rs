@@ -4,13 +4,15 @@
 //! byteway, file, base, host, sets   version, the measurements, and what was given
 //! partial                           it was interrupted: the best constants so far
 //! structure[]                       key, value, identified, why (with --structure)
-//! constants[]                       key, unit, base, value, low, high (bounds), verdict: "fitted" or "assumed"
+//! failed                            what is wrong with it in a sentence, or null: see [`Fit::failure`]
+//! constants[]                       key, unit, base, value, low, high (bounds), verdict: "fitted", "improved" (a value
+//!                                   that cuts residuals, but that the points don't identify) or "assumed"
 //!                                   half_width: half of the 95 % interval, as a share of the value (null: none)
 //!                                   given[]: assumed constants on which a fitted one rests
-//!                                   why: of an assumed one, in a sentence
+//!                                   why: of one that is not fitted, in a sentence
 //! points[]                          name, load, source, held_out, figures[]: figure, unit, measured, base, simulated,
-//!                                   residual: simulated / measured - 1
-//! fitted, held_out                  count, rms, largest: of the residuals of each
+//!                                   residual: simulated / measured - 1; both null if an interrupt came before
+//! fitted, held_out                  count, rms, largest: of the residuals of each; not_simulated
 //! notes[]
 //! ```
 
@@ -36,6 +38,8 @@ pub enum Verdict {
         /// Constants on whose assumed values this one rests: only a combination with them is identified.
         given: Vec<Constant>,
     },
+    /// They don't, but this value cuts residuals: as near to the base's as it does.
+    Improved(Reason),
     /// They don't: it is the base's.
     Assumed(Reason),
 }
@@ -62,16 +66,28 @@ pub struct Residual {
     pub measured: f64,
     /// As the base gives it.
     pub base: f64,
-    /// As the result gives it.
-    pub simulated: f64,
+    /// As the result gives it; `None` if an interrupt came before it was simulated.
+    pub simulated: Option<f64>,
 }
 
 impl Residual {
     /// Relative difference of the simulated figure.
-    pub fn relative(&self) -> f64 {
-        self.simulated / self.measured - 1.0
+    pub fn relative(&self) -> Option<f64> {
+        self.simulated.map(|simulated| simulated / self.measured - 1.0)
     }
 }
+
+/// Residual, as a share, above which a figure is off.
+pub const RESIDUAL_MAX: f64 = 0.25;
+
+/// One of so many figures may be off without a fit having failed: a wrong point, if the others fit.
+pub(super) const WRONG_MAX: usize = 10;
+
+/// Median residuals above which one that is off is a wrong point.
+const WRONG_FROM: f64 = 5.0;
+
+/// Figures that are off and named one by one, at most.
+const NAMED_MAX: usize = 8;
 
 /// A point of the result.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,6 +140,21 @@ pub struct Spread {
     pub rms: f64,
     /// The largest, as a share.
     pub largest: f64,
+    /// Further figures that were not simulated before an interrupt.
+    pub not_simulated: usize,
+}
+
+/// Figures with their residuals.
+fn named(off: &[(&FittedPoint, Figure, f64)]) -> String {
+    let each = off.iter().take(NAMED_MAX).map(|(point, figure, relative)| {
+        let held = if point.held_out { ", held out" } else { "" };
+        format!("`{}` {} {:+.1} %{held}", point.name, figure.name(), relative * 100.0)
+    });
+    let mut each: Vec<String> = each.collect();
+    if off.len() > NAMED_MAX {
+        each.push(format!("and {} more", off.len() - NAMED_MAX));
+    }
+    each.join("; ")
 }
 
 /// A value with its unit.
@@ -138,9 +169,6 @@ pub(super) fn shown(constant: Constant, value: f64) -> String {
 
 /// A figure with its unit.
 pub(super) fn shown_figure(figure: Figure, value: f64) -> String {
-    if value.is_nan() {
-        return "-".to_owned();
-    }
     if figure.is_time() { time(value) } else { format!("{}/s", number(value)) }
 }
 
@@ -148,8 +176,8 @@ impl Fit {
     /// The residuals of the fitted points, or of those held out.
     pub fn spread(&self, held_out: bool) -> Spread {
         let own = self.points.iter().filter(|point| point.held_out == held_out);
-        let relative = own.flat_map(|point| &point.residuals).map(Residual::relative);
-        let all: Vec<f64> = relative.filter(|residual| residual.is_finite()).collect();
+        let own: Vec<&Residual> = own.flat_map(|point| &point.residuals).collect();
+        let all: Vec<f64> = own.iter().filter_map(|residual| residual.relative()).collect();
         let squares: f64 = all.iter().map(|residual| residual * residual).sum();
         Spread {
             count: all.len(),
@@ -158,7 +186,67 @@ impl Fit {
                 0.0,
                 |largest: f64, residual| if residual.abs() > largest.abs() { *residual } else { largest },
             ),
+            not_simulated: own.len() - all.len(),
         }
+    }
+
+    /// The figures that are off by more than [`RESIDUAL_MAX`], fitted or held out; the largest residual first.
+    fn off(&self) -> Vec<(&FittedPoint, Figure, f64)> {
+        let each = self.points.iter().flat_map(|point| {
+            let of = move |row: &Residual| row.relative().map(|relative| (point, row.figure, relative));
+            point.residuals.iter().filter_map(of)
+        });
+        let mut off: Vec<_> = each.filter(|(.., relative)| relative.abs() > RESIDUAL_MAX).collect();
+        off.sort_by(|left, right| right.2.abs().total_cmp(&left.2.abs()));
+        off
+    }
+
+    /// Sizes of all residuals, in order.
+    fn sizes(&self) -> Vec<f64> {
+        let rows = self.points.iter().flat_map(|point| &point.residuals);
+        let mut sizes: Vec<f64> =
+            rows.filter_map(|row| row.relative().map(|relative| relative.abs())).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes
+    }
+
+    /// Whether the fit failed: more than a tenth of the figures are off by more than [`RESIDUAL_MAX`], or one is that
+    /// does not stand out from the others. A single one that does is a wrong point: [`Fit::notes`] names it.
+    pub fn is_failed(&self) -> bool {
+        let (off, sizes) = (self.off(), self.sizes());
+        let median = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
+        off.len() * WRONG_MAX > sizes.len()
+            || off.iter().any(|(.., relative)| relative.abs() <= WRONG_FROM * median)
+    }
+
+    /// What is wrong with a fit that failed, and what helps.
+    pub fn failure(&self) -> Option<String> {
+        self.is_failed().then(|| {
+            let (off, all) = (self.off(), self.sizes().len());
+            format!(
+                "FAILED: {} of {all} figures {} off by more than {:.0} %: {}. No constants of this base give these \
+                 figures. help: check value, unit and state of these points; begin with a base of the drive's \
+                 geometry, or add --structure; what the model leaves out, such as an SLC cache, no constant makes up for",
+                off.len(),
+                if off.len() == 1 { "is" } else { "are" },
+                RESIDUAL_MAX * 100.0,
+                named(&off)
+            )
+        })
+    }
+
+    /// The points that are wrong, where the fit did not fail for them.
+    pub(super) fn strange_note(&self) -> Option<String> {
+        let (off, sizes) = (self.off(), self.sizes());
+        let is_good = !off.is_empty() && !self.is_failed();
+        is_good.then(|| {
+            format!(
+                "probably measured wrong: {}, where half of the figures are within {:.1} %; it had next to no weight: check \
+                 its value, unit and load",
+                named(&off),
+                sizes[sizes.len() / 2] * 100.0
+            )
+        })
     }
 
     /// The outcome of a constant, by its key.
@@ -175,6 +263,7 @@ impl Fit {
             host: &self.host,
             sets: &self.sets,
             partial: self.partial,
+            failed: self.failure(),
             structure: &self.derived,
             constants: self.constants.iter().map(constant_json).collect(),
             points: self.points.iter().map(point_json).collect(),
@@ -202,6 +291,9 @@ impl Fit {
                 "# PARTIAL: interrupted before the search was done: the best constants so far."
             );
         }
+        if let Some(failure) = self.failure() {
+            let _ = writeln!(out, "# {failure}.");
+        }
         let (fitted, held) = (self.spread(false), self.spread(true));
         let _ = writeln!(
             out,
@@ -216,6 +308,12 @@ impl Fit {
             out,
             "# `derived`: fitted, with a 95 % interval. `assumed`: the base's value, because these points don't identify it."
         );
+        if self.constants.iter().any(|outcome| matches!(outcome.verdict, Verdict::Improved(_))) {
+            let _ = writeln!(
+                out,
+                "# `assumed: improved`: not the base's value, but one that cuts residuals; these points don't identify it."
+            );
+        }
         let _ = writeln!(out, "base = {}\n", quoted(base.unwrap_or(&self.base)));
         let model: String = format!("{} (fitted)", self.profile.drive.model)
             .chars()
@@ -296,6 +394,7 @@ impl Fit {
                     half_width.map_or("PARTIAL".to_owned(), |half| format!("+-{:.1} %", half * 100.0));
                 format!("derived: fitted to {}, {interval}{}", self.file, given_words(given))
             }
+            Verdict::Improved(reason) => format!("assumed: improved: {}", reason.sentence(outcome.constant)),
             Verdict::Assumed(reason) => format!("assumed: {}", reason.sentence(outcome.constant)),
         }
     }
@@ -334,6 +433,7 @@ struct Json<'a> {
     host: &'a str,
     sets: &'a [String],
     partial: bool,
+    failed: Option<String>,
     structure: &'a [Derived],
     constants: Vec<ConstantJson>,
     points: Vec<PointJson<'a>>,
@@ -360,11 +460,12 @@ fn constant_json(outcome: &ConstantOutcome) -> ConstantJson {
     let bounds = outcome.constant.bounds();
     let (verdict, half_width, why) = match &outcome.verdict {
         Verdict::Fitted { half_width, .. } => ("fitted", *half_width, None),
+        Verdict::Improved(reason) => ("improved", None, Some(reason.sentence(outcome.constant))),
         Verdict::Assumed(reason) => ("assumed", None, Some(reason.sentence(outcome.constant))),
     };
     let given = match &outcome.verdict {
         Verdict::Fitted { given, .. } => given.iter().map(|constant| constant.key()).collect(),
-        Verdict::Assumed(_) => Vec::new(),
+        Verdict::Improved(_) | Verdict::Assumed(_) => Vec::new(),
     };
     ConstantJson {
         key: outcome.constant.key(),
@@ -400,8 +501,8 @@ struct FigureJson {
     unit: &'static str,
     measured: f64,
     base: f64,
-    simulated: f64,
-    residual: f64,
+    simulated: Option<f64>,
+    residual: Option<f64>,
 }
 
 fn point_json(point: &FittedPoint) -> PointJson<'_> {

@@ -9,7 +9,7 @@
 //! Further columns may be `name`, `state` (filled, unwritten, steady), `rwmixread` and `rate`. Lines of one load are
 //! one point. Lines that begin with `#` are comments.
 
-use super::measurement::{Figure, Load, Measurements, Point, State};
+use super::measurement::{Figure, Load, Measurements, Point, Sample, State};
 use byteway_text::error::{InputError, SourceLocation, suggest};
 use byteway_text::units::{excerpt, fio_bytes};
 use byteway_workload::{Kind, Rw};
@@ -120,7 +120,10 @@ pub fn read_csv(name: &str, text: &str) -> Result<Measurements, InputError> {
                 }
                 point.figures.push((figure, value));
             }
-            None => out.points.push(Point { name, load, figures: vec![(figure, value)], source }),
+            None => {
+                let (figures, sample) = (vec![(figure, value)], Sample::default());
+                out.points.push(Point { name, load, figures, source, sample })
+            }
         }
     }
     if out.points.is_empty() {

@@ -1,7 +1,7 @@
 //! The report of a fit, `report.html`: measured against simulated, point by point.
 
 use super::outcome::{Fit, Residual, Verdict, given_words, shown, shown_figure};
-use super::table::residual;
+use super::table::{residual, simulated};
 use byteway_report::shell::quoted;
 use byteway_report::{Axis, Chart, Figure, Ink, Page, Section, Table, Tile, Unit};
 
@@ -31,6 +31,7 @@ pub fn report(fit: &Fit) -> Page {
             .partial
             .then(|| "Interrupted: these are the best constants so far.".to_owned())
             .into_iter()
+            .chain(fit.failure())
             .collect(),
         tiles: vec![
             tile("Fitted", counted.to_string(), &format!("of {} constants", fit.constants.len())),
@@ -65,7 +66,9 @@ fn residuals(fit: &Fit) -> Section {
         .collect();
     let names = all.iter().map(|(name, ..)| name.clone());
     let values = |held: bool| {
-        all.iter().map(|(_, own, row)| if *own == held { row.relative() } else { 0.0 }).collect()
+        all.iter()
+            .map(|(_, own, row)| if *own == held { row.relative().unwrap_or(0.0) } else { 0.0 })
+            .collect()
     };
     let chart =
         Chart::new(Axis::names("point", names), Axis::linear("simulated / measured - 1", Unit::Share))
@@ -90,6 +93,7 @@ fn constants(fit: &Fit) -> Section {
                 half_width.map_or("partial".to_owned(), |half| format!("+-{:.1} %", half * 100.0)),
                 format!("fitted{}", given_words(given)),
             ),
+            Verdict::Improved(reason) => ("open".to_owned(), reason.sentence(outcome.constant)),
             Verdict::Assumed(reason) => ("-".to_owned(), reason.sentence(outcome.constant)),
         };
         let constant = outcome.constant;
@@ -102,7 +106,8 @@ fn constants(fit: &Fit) -> Section {
         ]);
     }
     let mut section = Section::new("Constants").text(
-        "Fitted: the points determine it, within the interval. All others keep the value of the base, and the profile says that it is assumed.",
+        "Fitted: the points determine it, within the interval. Open: they don't, but this value near the base's cuts residuals. All others keep \
+         the value of the base, and the profile says that it is assumed.",
     );
     section = section.table(table);
     section.list(
@@ -120,9 +125,9 @@ fn points(fit: &Fit) -> Section {
                 row.figure.name(),
                 if point.held_out { "yes" } else { "" }.to_owned(),
                 shown_figure(row.figure, row.measured),
-                shown_figure(row.figure, row.simulated),
+                simulated(row),
                 residual(row.relative()),
-                residual(row.base / row.measured - 1.0),
+                residual(Some(row.base / row.measured - 1.0)),
             ]);
         }
     }

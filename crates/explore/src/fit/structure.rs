@@ -193,7 +193,7 @@ fn reads_cost(model: &mut Model<'_>, reads: &[usize]) -> Result<f64, FitError> {
         )
     };
     let free: Vec<usize> = (0..values.len()).filter(|at| is_free(values[*at].0)).collect();
-    let mut search = Search { model, points: reads.to_vec(), base: start, steps: STEPS, interrupted: false };
+    let mut search = Search { steps: STEPS, ..Search::new(model, reads.to_vec(), start) };
     search.descend(&mut values, &free)?;
     if search.interrupted {
         return Err(FitError::Interrupted);

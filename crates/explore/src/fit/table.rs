@@ -10,10 +10,15 @@ const NOTHING: &str = "-";
 
 impl Spread {
     fn words(&self, what: &str) -> String {
+        let open = match self.not_simulated {
+            0 => String::new(),
+            open => format!(" {open} not simulated."),
+        };
         match self.count {
-            0 => format!("No point was {what}."),
+            0 if open.is_empty() => format!("No point was {what}."),
+            0 => format!("No figure that was {what} was simulated before the interrupt."),
             count => format!(
-                "{count} figures {what}: residuals {:.1} % (root mean square), the largest {:+.1} %.",
+                "{count} figures {what}: residuals {:.1} % (root mean square), the largest {:+.1} %.{open}",
                 self.rms * 100.0,
                 self.largest * 100.0
             ),
@@ -21,9 +26,17 @@ impl Spread {
     }
 }
 
+/// Text of a figure that an interrupt came before.
+const NOT_SIMULATED: &str = "not simulated";
+
 /// A residual in percent.
-pub(super) fn residual(relative: f64) -> String {
-    if relative.is_nan() { NOTHING.to_owned() } else { format!("{:+.1} %", relative * 100.0) }
+pub(super) fn residual(relative: Option<f64>) -> String {
+    relative.map_or(NOTHING.to_owned(), |relative| format!("{:+.1} %", relative * 100.0))
+}
+
+/// What was simulated of a figure.
+pub(super) fn simulated(row: &Residual) -> String {
+    row.simulated.map_or(NOT_SIMULATED.to_owned(), |value| shown_figure(row.figure, value))
 }
 
 impl Fit {
@@ -45,6 +58,7 @@ impl Fit {
                     shown(constant, outcome.value),
                     half_width.map_or("partial".to_owned(), |half| format!("+-{:.1} %", half * 100.0)),
                 ),
+                Verdict::Improved(_) => (shown(constant, outcome.value), "open".to_owned()),
                 Verdict::Assumed(_) => ("assumed".to_owned(), NOTHING.to_owned()),
             };
             table.row([
@@ -85,9 +99,9 @@ impl Fit {
             point.name.clone(),
             row.figure.name(),
             shown_figure(row.figure, row.measured),
-            shown_figure(row.figure, row.simulated),
+            simulated(row),
             residual(row.relative()),
-            residual(row.base / row.measured - 1.0),
+            residual(Some(row.base / row.measured - 1.0)),
             point.load.words(),
             point.source.clone().unwrap_or_else(|| NOTHING.to_owned()),
         ]
@@ -108,11 +122,17 @@ impl Fit {
             let _ =
                 writeln!(out, "PARTIAL: interrupted before the search was done: the best constants so far");
         }
+        if let Some(failure) = self.failure() {
+            let _ = writeln!(out, "{failure}");
+        }
         let _ = writeln!(out);
         out.table(&self.constants_table());
-        let open: Vec<String> = self.reasons();
-        if !open.is_empty() {
-            let _ = writeln!(out, "\nAssumed, at the base's value");
+        let improved = "Open: near the base's value, and cuts residuals";
+        for (title, open) in [(improved, self.improved()), ("Assumed, at the base's value", self.reasons())] {
+            if open.is_empty() {
+                continue;
+            }
+            let _ = writeln!(out, "\n{title}");
             open.iter().for_each(|sentence| {
                 let _ = writeln!(out, "- {sentence}");
             });
@@ -148,7 +168,16 @@ impl Fit {
     pub fn reasons(&self) -> Vec<String> {
         let reason = |outcome: &super::outcome::ConstantOutcome| match &outcome.verdict {
             Verdict::Assumed(reason) => Some(reason.sentence(outcome.constant)),
-            Verdict::Fitted { .. } => None,
+            Verdict::Fitted { .. } | Verdict::Improved(_) => None,
+        };
+        self.constants.iter().filter_map(reason).collect()
+    }
+
+    /// Why each constant that has a better value than the base's is not identified.
+    pub fn improved(&self) -> Vec<String> {
+        let reason = |outcome: &super::outcome::ConstantOutcome| match &outcome.verdict {
+            Verdict::Improved(reason) => Some(reason.sentence(outcome.constant)),
+            Verdict::Fitted { .. } | Verdict::Assumed(_) => None,
         };
         self.constants.iter().filter_map(reason).collect()
     }
