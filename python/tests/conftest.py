@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+
+# A shell starts what runs in the background with SIGINT ignored; Python then raises no KeyboardInterrupt, and tests of Ctrl-C would wait for
+# the end of what they interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -109,8 +109,7 @@ def test_ctrl_c_gives_the_best_so_far() -> None:
     many = [{**row, "name": f"{row['name']} {bs}", "bs": bs} for bs in sizes for row in ROWS]
 
     def interrupt(position: int, length: int | None, counted: int) -> None:
-        # Once it has begun, whatever the speed of the machine; again, should Python raise the first within a destructor, which
-        # ignores it. After one that is heard this is not called any more.
+        # Once it has begun, whatever the speed of the machine. After one that is heard this is not called any more.
         if position > 0:
             _thread.interrupt_main()
 
