@@ -446,6 +446,20 @@ fn an_interrupt_keeps_the_best_so_far_and_says_so() {
                     open > 0
                 );
                 not_simulated += open;
+                // A bar of zero would look like a perfect residual.
+                let page = report(&found).render();
+                for point in &found.points {
+                    for row in &point.residuals {
+                        let bar = format!("{}, {}", point.name, row.figure.name());
+                        assert_eq!(page.contains(&bar), row.simulated.is_some(), "{bar}");
+                    }
+                }
+                let mut none = found.clone();
+                none.points
+                    .iter_mut()
+                    .flat_map(|point| &mut point.residuals)
+                    .for_each(|row| row.simulated = None);
+                assert!(report(&none).render().contains("not simulated"));
                 assert!(found.printed(byteway_text::table::Width::Narrow).contains("PARTIAL"));
                 assert!(found.to_profile(None).contains("PARTIAL"), "{}", found.to_profile(None));
                 assert!(found.to_json().contains("\"partial\": true"));

@@ -51,24 +51,23 @@ pub fn report(fit: &Fit) -> Page {
     }
 }
 
-/// The residuals as bars, fitted and held out apart.
+/// The residuals as bars, fitted and held out apart. A bar of zero for what an interrupt came before would look like a perfect one.
 fn residuals(fit: &Fit) -> Section {
-    let all: Vec<(String, bool, &Residual)> = fit
+    let all: Vec<(String, bool, f64)> = fit
         .points
         .iter()
         .flat_map(|point| {
-            point
-                .residuals
-                .iter()
-                .map(move |row| (format!("{}, {}", point.name, row.figure.name()), point.held_out, row))
+            let of = |row: &Residual| {
+                let name = format!("{}, {}", point.name, row.figure.name());
+                row.relative().map(|relative| (name, point.held_out, relative))
+            };
+            point.residuals.iter().filter_map(of)
         })
         .take(POINTS_MAX)
         .collect();
     let names = all.iter().map(|(name, ..)| name.clone());
     let values = |held: bool| {
-        all.iter()
-            .map(|(_, own, row)| if *own == held { row.relative().unwrap_or(0.0) } else { 0.0 })
-            .collect()
+        all.iter().map(|(_, own, relative)| if *own == held { *relative } else { 0.0 }).collect()
     };
     let chart =
         Chart::new(Axis::names("point", names), Axis::linear("simulated / measured - 1", Unit::Share))
