@@ -85,33 +85,43 @@ pub fn on_signal(stop: impl Fn() + Send + 'static) {
     signals.listeners.push(Box::new(stop));
 }
 
-/// Ends the program with `message` and `code` if it is still running after `limit`, whatever its threads are doing, and even if no reader
-/// drains its standard error.
-pub fn end_within(limit: Duration, code: u8, message: &'static str) {
+/// Time limit from a signal to the end of the program. It leaves a margin for a loaded machine within the documented 2 s.
+const END_LIMIT: Duration = Duration::from_millis(1500);
+
+/// Ends the program if it is still running a second and a half from now, whatever its threads are doing, and even if no reader drains its
+/// standard error. `how` then gives the exit code and the message; with None the program goes on.
+pub fn end_soon(how: impl FnOnce() -> Option<(u8, String)> + Send + 'static) {
     let end = move || {
-        thread::sleep(limit);
+        thread::sleep(END_LIMIT);
+        let Some((code, message)) = how() else { return };
         let (say, said) = mpsc::channel();
         thread::spawn(move || {
-            let _ = writeln!(std::io::stderr(), "error: {message}");
+            let _ = writeln!(std::io::stderr(), "{message}");
             let _ = say.send(());
         });
         // A full pipe blocks the message; the program then ends without it.
         let _ = said.recv_timeout(MESSAGE_LIMIT);
+        remove_unfinished();
         std::process::exit(i32::from(code));
     };
     // Without a thread there is no way to wait, so it ends immediately.
     if thread::Builder::new().name("end".into()).spawn(end).is_err() {
-        std::process::exit(i32::from(code));
+        std::process::exit(i32::from(EXIT_INTERRUPTED));
     }
 }
 
 /// Time limit for the last message.
 const MESSAGE_LIMIT: Duration = Duration::from_millis(100);
 
-/// A flag that Ctrl-C or SIGTERM raises from now on.
+/// A flag that Ctrl-C or SIGTERM raises from now on. Work that does not poll it in time, such as the construction of a very large drive,
+/// has no result to keep, and is ended.
 pub fn raised_by_signal() -> Interrupt {
     let interrupt = Interrupt::default();
     let flag = interrupt.clone();
-    on_signal(move || flag.raise());
+    on_signal(move || {
+        flag.raise();
+        let flag = flag.clone();
+        end_soon(move || (!flag.is_noticed()).then(|| (EXIT_INTERRUPTED, Interrupted.to_string())));
+    });
     interrupt
 }

@@ -25,12 +25,16 @@ fn config() -> FtlConfig {
 }
 
 fn power_on(clock: &Clock, files: &SimulatedFiles) -> Ftl {
+    power_on_as(clock, files, config())
+}
+
+fn power_on_as(clock: &Clock, files: &SimulatedFiles, config: FtlConfig) -> Ftl {
     let site = Site::new(clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1_000_000_000));
     let placement = Placement::all_at(&site, Cycles::FREE);
     let timing = byteway_flash::Timing::default();
     let (medium, _) =
-        Ftl::open_medium(GEOMETRY, &timing, &config(), Arc::new(files.clone()), Tuning::default()).unwrap();
-    Ftl::power_on(clock, placement, GEOMETRY, timing, config(), medium).unwrap()
+        Ftl::open_medium(GEOMETRY, &timing, &config, Arc::new(files.clone()), Tuning::default()).unwrap();
+    Ftl::power_on(clock, placement, GEOMETRY, timing, config, medium).unwrap()
 }
 
 /// A mostly written drive that was shut down.
@@ -58,17 +62,20 @@ fn audit(files: &SimulatedFiles) -> Result<Audit, String> {
     let executor = Executor::new();
     let ftl = Ftl::look(executor.clock(), Arc::new(files.clone())).unwrap();
     let main = async move {
-        {
-            let (mut failed, mut ready) = (pin!(ftl.flash().failed()), pin!(ftl.ready()));
-            let known = poll_fn(|context| match failed.as_mut().poll(context) {
-                Poll::Ready(why) => Poll::Ready(Err(why.to_string())),
-                Poll::Pending => ready.as_mut().poll(context).map(Ok),
-            });
-            known.await?;
-        }
+        known(&ftl).await?;
         Ok(ftl.audit().await)
     };
     executor.run(main).unwrap()
+}
+
+/// Waits until the drive is ready, or refused.
+async fn known(ftl: &Ftl) -> Result<(), String> {
+    let (mut failed, mut ready) = (pin!(ftl.flash().failed()), pin!(ftl.ready()));
+    let known = poll_fn(|context| match failed.as_mut().poll(context) {
+        Poll::Ready(why) => Poll::Ready(Err(why.to_string())),
+        Poll::Pending => ready.as_mut().poll(context).map(Ok),
+    });
+    known.await
 }
 
 fn record(files: &SimulatedFiles, unit: u64) -> [u8; RECORD_BYTES as usize] {
@@ -106,30 +113,91 @@ fn a_whole_directory_has_no_findings() {
     assert_eq!((found.pages, found.units, found.findings_total), (2, WRITTEN, 0), "{:?}", found.findings);
 }
 
-// A flipped bit in a translation page would redirect each of 1024 units, or turn it into zeroes.
-#[test]
-fn a_damaged_translation_page_is_named_and_no_drive_starts_with_it() {
-    let files = written();
-    let unit = place(&files, Space::new(UNITS, false).map.0 + 1);
-    assert!(files.rot("data", unit * UNIT_BYTES as u64 + 77));
-    let why = audit(&files).unwrap_err();
-    let said = format!("translation page 1 (unit {unit} of the array)");
-    assert!(why.contains(&said) && why.contains("logical units 1024 to 1199"), "{why}");
+/// Starts the drive; the reason if it is refused, and otherwise the units that read as errors.
+fn start(files: &SimulatedFiles, accepts_losses: bool) -> Result<Vec<u64>, String> {
     let executor = Executor::new();
-    let ftl = power_on(executor.clock(), &files);
-    let failed = executor.run(async move { ftl.flash().failed().await.to_string() });
-    assert_eq!(failed.unwrap(), why);
+    let ftl = power_on_as(executor.clock(), files, FtlConfig { accepts_losses, ..config() });
+    let main = async move {
+        known(&ftl).await?;
+        let errors: Vec<u64> = (0..UNITS).filter(|lpa| ftl.peek(*lpa).marred() != 0).collect();
+        assert_eq!(errors.len() as u64, ftl.lost_units());
+        assert_eq!(ftl.health().unreadable, ftl.lost_units());
+        Ok(errors)
+    };
+    executor.run(main).unwrap()
 }
 
-// A translation page with a lost spare area cannot be found: its units must not count as deallocated.
+// A flipped bit in a translation page would redirect each of 1024 units, or turn it into zeroes; in its spare
+// area the page cannot be found, and its units must not count as deallocated.
 #[test]
-fn a_translation_page_without_a_spare_area_is_gone() {
+fn the_units_of_a_lost_translation_page_are_errors_or_no_drive_starts() {
+    for is_damaged in [false, true] {
+        let files = written();
+        let unit = place(&files, Space::new(UNITS, false).map.0 + 1);
+        assert!(match is_damaged {
+            true => files.rot("data", unit * UNIT_BYTES as u64 + 77),
+            false => files.rot("spare", unit * RECORD_BYTES + 9),
+        });
+        let found = audit(&files).unwrap().findings;
+        let lost = UNITS - 1024;
+        let page = Disagreement::Page { page: 1, unit, is_damaged, first: 1024, last: UNITS - 1, lost };
+        assert_eq!(found, [page]);
+        let why = start(&files, false).unwrap_err();
+        assert_eq!(why, page.to_string());
+        let said = format!("translation page 1 is {}in unit {unit}", if is_damaged { "" } else { "not " });
+        let said = if is_damaged { format!("translation page 1 in unit {unit} is damaged") } else { said };
+        assert!(why.contains(&said) && why.contains("176 of the logical units 1024 to 1199"), "{why}");
+        assert_eq!(start(&files, true), Ok((1024..UNITS).collect()));
+    }
+}
+
+// What is lost would read as zeroes after the next checkpoint; and what was written or deallocated since would
+// stay lost.
+#[test]
+fn lost_units_stay_lost_until_they_are_written_or_deallocated() {
     let files = written();
-    let unit = place(&files, Space::new(UNITS, false).map.0);
+    let unit = place(&files, Space::new(UNITS, false).map.0 + 1);
     assert!(files.rot("spare", unit * RECORD_BYTES + 9));
-    let found = audit(&files).unwrap();
-    let gone = Disagreement::PageGone { page: 0, unit, first: 0, last: 1023 };
-    assert!(found.findings.contains(&gone), "{:?}", found.findings);
+    let executor = Executor::new();
+    let ftl = power_on_as(executor.clock(), &files, FtlConfig { accepts_losses: true, ..config() });
+    let inner = ftl.clone();
+    let main = async move {
+        let (spans, span) = (Spans::default(), SpanId::NONE);
+        let mut contents = vec![Content::Bytes([7; UNIT_BYTES].into())];
+        inner.write(span, &spans, 1030, &mut contents, true).await.unwrap();
+        inner.trim(span, &spans, 1040, 10).await.unwrap();
+        // A part of a unit leaves the rest lost.
+        let part = |bytes: &mut [u8; UNIT_BYTES], marred: &mut u8| {
+            bytes[..512].fill(9);
+            *marred &= !1;
+        };
+        inner.edit(span, &spans, 1060, part, false).await.unwrap();
+        inner.shutdown(span, &spans).await.unwrap();
+    };
+    executor.run(main).unwrap();
+    ftl.power_off().close().unwrap();
+    let healed = |lpa: u64| lpa == 1030 || (1040..1050).contains(&lpa);
+    let runs = [(1024, 1029), (1031, 1039), (1050, 1059), (1061, UNITS - 1)];
+    let runs = runs.map(|(first, last)| Disagreement::StillLost { first, last });
+    assert_eq!(audit(&files).unwrap().findings, runs);
+    // No further loss is accepted with it.
+    let executor = Executor::new();
+    let ftl = power_on(executor.clock(), &files);
+    let main = async move {
+        ftl.ready().await;
+        assert_eq!(ftl.lost_units(), 0);
+        for lpa in 1024..UNITS {
+            let mut out = Vec::new();
+            ftl.read(SpanId::NONE, &Spans::default(), lpa, 1, &mut out).await.unwrap();
+            let marred = match lpa {
+                1060 => 0xfe,
+                _ if healed(lpa) => 0,
+                _ => 0xff,
+            };
+            assert_eq!(out[0].marred(), marred, "unit {lpa}");
+        }
+    };
+    executor.run(main).unwrap();
 }
 
 // A unit whose spare area is another's is another's data: every checksum is right, and only the map shows it.
@@ -161,20 +229,24 @@ fn a_later_state_than_the_maps_is_found() {
     assert_eq!(found.findings, expected);
 }
 
-// A location in a translation page that no longer holds the unit, without a later version: that is not a
-// deallocation.
+// A superblock whose first stripe is damaged was once taken for one that was erased and opened since: what its
+// pages say was given up, and older versions elsewhere counted.
 #[test]
-fn units_that_are_gone_are_found() {
+fn a_damaged_first_stripe_is_no_sign_of_an_erase() {
     let files = written();
     let unit = place(&files, 300);
     let block_units = u64::from(GEOMETRY.units_per_block());
     let first = unit / block_units * block_units;
-    assert_ne!(unit, first);
-    // Its superblock looks erased and reopened since: what was there may have been moved.
-    for damaged in [first, unit] {
+    let stripe = first..first + u64::from(GEOMETRY.units_per_stripe());
+    assert!(!stripe.contains(&unit));
+    for damaged in stripe.chain([unit]) {
         assert!(files.rot("spare", damaged * RECORD_BYTES + 30));
     }
     let found = audit(&files).unwrap();
-    let lost = Disagreement::Lost { lpa: 300, unit, holds: UnitContent::Nothing };
-    assert!(found.findings.contains(&lost) && found.findings_total == 2, "{:?}", found.findings);
+    let places = |finding: &&Disagreement| {
+        matches!(finding, Disagreement::Place { unit: damaged, holds: UnitContent::Nothing, .. }
+            if *damaged == unit || (first..first + 4).contains(damaged))
+    };
+    assert_eq!((found.findings.iter().filter(places).count(), found.findings_total), (5, 5));
+    assert_eq!(start(&files, false), Ok(vec![]), "none is lost: their reads fail");
 }

@@ -4,6 +4,7 @@ mod audit;
 mod borrowed;
 mod cached_map;
 mod crash;
+mod damage;
 mod extents;
 mod far;
 mod files;

@@ -493,6 +493,16 @@ impl Flash {
         self.0.array.borrow().store.spares(first, spares);
     }
 
+    /// Whether the spare area of a programmed unit is damaged, which happens only in files: which logical unit
+    /// it holds is unknown then.
+    ///
+    /// # Panics
+    /// If the unit is not of the array.
+    pub fn is_nameless(&self, ppa: Ppa) -> bool {
+        assert!(ppa.0 < self.0.geometry.total_units());
+        self.0.array.borrow().store.is_nameless(ppa)
+    }
+
     /// The number in the spare area of a stripe ([`Batch::number`]), likewise. None if unreadable.
     pub fn stripe_number(&self, block: BlockId, stripe: u32) -> Option<u64> {
         self.0.array.borrow().store.number(block, stripe)

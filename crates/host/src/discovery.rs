@@ -48,6 +48,20 @@ pub struct Discovered {
 }
 
 impl Discovered {
+    /// Names of the subsystems with an NVMe/TCP address, without duplicates, in order.
+    pub fn subsystems(&self) -> Vec<Nqn> {
+        let mut names = Vec::new();
+        for DiscoveredEntry { entry, .. } in &self.found {
+            if let (SubsystemType::NVM, Ok(name), Some(_)) =
+                (entry.subtype, entry.subsystem(), entry.address())
+                && !names.contains(&name)
+            {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// NVMe/TCP addresses of a subsystem, without duplicates, in order.
     pub fn addresses(&self, subsystem: &Nqn) -> Vec<SocketAddr> {
         let mut addresses = Vec::new();

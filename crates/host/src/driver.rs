@@ -348,12 +348,28 @@ impl Driver {
             port,
             config,
         }));
-        driver.disable().await?;
-        driver.enable().await?;
-        driver.start_reaper(&admin.completion);
-        driver.learn().await?;
-        driver.lend().await?;
+        let watched = match (driver.0.config.timeout, &driver.0.port) {
+            (Some(timeout), Port::Shared(_) | Port::Fabric(_)) => {
+                let attaching = watchdog::watch_attachment(driver.clone(), timeout);
+                Some(driver.0.clock.spawn("watchdog of the attachment", attaching))
+            }
+            _ => None,
+        };
+        let initialized = driver.initialize().await;
+        if let Some(task) = watched {
+            driver.0.clock.kill(task);
+        }
+        // Being given up is the cause of whatever has failed then.
+        let initialized = driver.check_up().and(initialized);
+        if let Err(error) = initialized {
+            driver.abandon();
+            if let Port::Fabric(initiator) = &driver.0.port {
+                initiator.lose();
+            }
+            return Err(error);
+        }
         if let Port::Fabric(initiator) = &driver.0.port {
+            initiator.keep();
             driver.0.clock.spawn("reconnection", reconnect(driver.clone(), initiator.clone()));
         }
         if let Some(timeout) = driver.0.config.timeout {
@@ -361,6 +377,23 @@ impl Driver {
             driver.0.clock.spawn("watchdog", async move { watchdog::watch(watched, timeout).await });
         }
         Ok(driver)
+    }
+
+    /// Disables, enables and identifies the controller.
+    async fn initialize(&self) -> Result<(), DriverError> {
+        self.disable().await?;
+        self.enable().await?;
+        self.start_reaper(&self.0.admin.completion);
+        self.learn().await?;
+        self.lend().await
+    }
+
+    /// Name of the controller in messages.
+    pub(crate) fn name(&self) -> String {
+        match &self.0.port {
+            Port::Link(_) | Port::Shared(_) => "the drive".to_owned(),
+            Port::Fabric(initiator) => initiator.subsystem().as_str().to_owned(),
+        }
     }
 
     /// The clock.
@@ -496,6 +529,9 @@ impl Driver {
                     value_bytes_max: id.format().vml,
                 });
             }
+        }
+        if let Port::Fabric(initiator) = &self.0.port {
+            initiator.set_pairs(namespaces.iter().map(|namespace: &KvNamespace| namespace.nsid));
         }
         self.0.kv_namespaces.replace(namespaces.into());
         Ok(())
@@ -787,10 +823,15 @@ impl Driver {
         self.wait_for("ready", |csts| csts.rdy()).await
     }
 
-    /// Polls CSTS until `wanted`, for at most the time of CAP.TO.
+    /// Polls CSTS until `wanted`, for at most the time of CAP.TO, in real time also at most the timeout of a command.
     async fn wait_for(&self, what: &'static str, wanted: impl Fn(Csts) -> bool) -> Result<(), DriverError> {
         let Inner { clock, port, cap, config, .. } = &*self.0;
-        let waited = READY_TIMEOUT_MIN.max(Delay::from_ms(500) * u64::from(cap.to()));
+        let reported = READY_TIMEOUT_MIN.max(Delay::from_ms(500) * u64::from(cap.to()));
+        // A controller in another process may report anything.
+        let waited = match (port, config.timeout) {
+            (Port::Shared(_) | Port::Fabric(_), Some(timeout)) => reported.min(timeout),
+            _ => reported,
+        };
         let deadline = clock.now() + waited;
         loop {
             let raw = port.read32(register::CSTS).await;
@@ -1177,6 +1218,7 @@ async fn reconnect(driver: Driver, initiator: Rc<Initiator>) {
         if driver.check_up().is_err() || initiator.losses().is_none() {
             return;
         }
+        tracing::warn!("{}: the connection is lost: connecting again", driver.name());
         if driver.is_resetting() {
             // Commands of the reset itself can't complete; it starts over.
             driver.0.admin.submission.restart(Lost::Reset);
@@ -1185,6 +1227,10 @@ async fn reconnect(driver: Driver, initiator: Rc<Initiator>) {
             driver.0.clock.clone().spawn("reset", async move { drop(driver.reset().await) });
         }
         initiator.found().await;
+        match initiator.losses() {
+            Some(_) => tracing::warn!("{}: connected again", driver.name()),
+            None => tracing::warn!("{}: it is not connected again", driver.name()),
+        }
     }
 }
 

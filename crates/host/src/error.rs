@@ -21,6 +21,12 @@ pub enum Lost {
     /// The controller did not recover from a reset.
     #[error("the controller has failed: it did not recover from a reset")]
     Failed,
+    /// The connection to the controller was lost, and none came back in time.
+    #[error("the connection to the controller was lost")]
+    Disconnected,
+    /// The controller did not complete a command of its initialization in time.
+    #[error("the controller did not complete a command in time")]
+    TimedOut,
     /// The command was not submitted: its payload exceeds every limit, or the queue is no longer enabled for
     /// it.
     #[error("the command was not submitted: the queue cannot carry its payload")]

@@ -39,13 +39,20 @@ pub struct MultipathConfig {
     /// change data are delayed by this much before they are sent again. A longer Command Quiesce Time (CQT) of a
     /// controller takes precedence.
     pub quiesce: Delay,
-    /// Time for which a command waits for a path to come back.
+    /// Time for which a command waits for a path to come back, and for which it is sent again after it was lost first.
     pub patience: Delay,
+    /// The longest time that controllers may have for a transition (ANATT) and to quiesce (CQT): after it a command that
+    /// waits fails, and one that would have to wait longer is not sent again.
+    pub wait_max: Delay,
 }
 
 impl Default for MultipathConfig {
     fn default() -> Self {
-        MultipathConfig { quiesce: Delay::from_s(1), patience: Delay::from_s(600) }
+        MultipathConfig {
+            quiesce: Delay::from_s(1),
+            patience: Delay::from_s(600),
+            wait_max: Delay::from_s(600),
+        }
     }
 }
 
@@ -184,8 +191,8 @@ enum Choice {
     Path(usize),
     /// Nowhere now: paths are in transition.
     Change,
-    /// Nowhere now: some may come back.
-    Wait(Status),
+    /// Nowhere now: some may come back. Without a status, none is connected.
+    Wait(Option<Status>),
     /// Nowhere: none will come back.
     Never(Status),
     /// Nowhere: all are given up.
@@ -743,7 +750,7 @@ impl PathQueues {
         let paths = &self.inner.paths;
         let pairs = self.pairs.borrow();
         let mut best: Option<((bool, bool, u32, usize), usize)> = None;
-        let (mut changes, mut waits, mut persistent) = (false, None, false);
+        let (mut changes, mut waits, mut persistent, mut lost) = (false, None, false, false);
         for (index, path) in paths.iter().enumerate() {
             let state = path.state(nsid).filter(|_| pairs.get(index).is_some_and(Option::is_some));
             match state {
@@ -759,7 +766,7 @@ impl PathQueues {
                 Some(AnaState::PERSISTENT_LOSS) => persistent = true,
                 Some(_) => waits = Some(Status::ANA_INACCESSIBLE),
                 None if path.is_over() => {}
-                None => _ = waits.get_or_insert(Status::HOST_PATHING_ERROR),
+                None => lost = true,
             }
         }
         match best {
@@ -768,11 +775,9 @@ impl PathQueues {
                 Choice::Path(index)
             }
             None if changes => Choice::Change,
-            None => match (waits, persistent) {
-                (Some(status), _) => Choice::Wait(status),
-                (None, true) => Choice::Never(Status::ANA_PERSISTENT_LOSS),
-                (None, false) => Choice::Gone,
-            },
+            None if lost || waits.is_some() => Choice::Wait(waits),
+            None if persistent => Choice::Never(Status::ANA_PERSISTENT_LOSS),
+            None => Choice::Gone,
         }
     }
 
@@ -785,19 +790,21 @@ impl PathQueues {
         let begun = clock.now();
         let ends_with = |status| Ok(Cqe::new(0, status, 0, 0));
         loop {
-            let (limit, status) = match self.choose(nsid, last) {
+            let (limit, ended) = match self.choose(nsid, last) {
                 Choice::Path(index) => return Ok(index),
                 Choice::Change => {
                     let longest = self.inner.paths.iter().map(Path::transition).max();
-                    (longest.unwrap_or(config.patience), Status::ANA_TRANSITION)
+                    let longest = longest.unwrap_or(config.patience).min(config.wait_max);
+                    (longest, ends_with(Status::ANA_TRANSITION))
                 }
-                Choice::Wait(status) => (config.patience, status),
+                Choice::Wait(None) => (config.patience, Err(Lost::Disconnected)),
+                Choice::Wait(Some(status)) => (config.patience, ends_with(status)),
                 Choice::Never(status) => return Err(ends_with(status)),
                 Choice::Gone => return Err(Err(Lost::Failed)),
             };
             let waited = clock.now().since(begun);
             if waited >= limit {
-                return Err(ends_with(status));
+                return Err(ended);
             }
             clock.within(limit - waited, self.inner.changed.notified()).await;
         }
@@ -805,7 +812,7 @@ impl PathQueues {
 
     async fn carry(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
         let Inner { clock, config, paths, .. } = &*self.inner;
-        let begun = clock.now();
+        let mut failed = None;
         let nsid = request.sqe.nsid;
         let repeat = Repeat::of(&request.sqe, self.inner.is_kv(nsid));
         let (mut last, mut attempts) = (None, 0);
@@ -841,15 +848,19 @@ impl PathQueues {
                 }
                 path.news.notify_one();
             }
-            if verdict == Verdict::Final || clock.now().since(begun) >= config.patience {
+            let now = clock.now();
+            if verdict == Verdict::Final || now.since(*failed.get_or_insert(now)) >= config.patience {
+                return ended;
+            }
+            let quiesce = config.quiesce.max(Delay::from_ms(path.driver.identity().cqt.into()));
+            if verdict == Verdict::AgainLater && quiesce > config.wait_max {
                 return ended;
             }
             path.failovers.set(path.failovers.get() + 1);
             last = Some(index);
             attempts += 1;
             if verdict == Verdict::AgainLater {
-                let reported = Delay::from_ms(path.driver.identity().cqt.into());
-                clock.timer(config.quiesce.max(reported)).await;
+                clock.timer(quiesce).await;
             } else if attempts % paths.len() == 0 && ended.is_ok() {
                 clock.timer(PAUSE).await;
             }

@@ -41,6 +41,14 @@ struct MapVerdict {
     not_checked: Option<String>,
     translation_pages: u64,
     logical_units: u64,
+    /// Units whose location is lost: the drive is served only with `--accept-losses`.
+    lost_units: u64,
+}
+
+impl MapVerdict {
+    fn not_checked(why: String) -> MapVerdict {
+        MapVerdict { not_checked: Some(why), translation_pages: 0, logical_units: 0, lost_units: 0 }
+    }
 }
 
 impl Verdict {
@@ -70,19 +78,17 @@ impl Verdict {
             Recovered::Audited(audit) => {
                 findings_total += audit.findings_total;
                 findings.extend(audit.findings.iter().map(ToString::to_string));
-                let (translation_pages, logical_units) = (audit.pages, audit.units);
-                MapVerdict { not_checked: None, translation_pages, logical_units }
+                let Audit { pages: translation_pages, units: logical_units, lost_units, .. } = audit;
+                MapVerdict { not_checked: None, translation_pages, logical_units, lost_units }
             }
             Recovered::Damaged(what) => {
                 findings_total += 1;
                 findings.push(format!(
                     "{what}; no drive can be served from the directory: restore it from a copy"
                 ));
-                MapVerdict { not_checked: Some(what), translation_pages: 0, logical_units: 0 }
+                MapVerdict::not_checked(what)
             }
-            Recovered::Untold(why) => {
-                MapVerdict { not_checked: Some(why), translation_pages: 0, logical_units: 0 }
-            }
+            Recovered::Untold(why) => MapVerdict::not_checked(why),
         };
         let partial = interrupt.is_raised();
         Ok(Verdict {
@@ -122,7 +128,7 @@ impl Verdict {
             let _ = writeln!(out, "... and {} more", grouped(more));
         }
         let units = grouped(self.units);
-        let MapVerdict { not_checked, translation_pages, logical_units } = &self.map;
+        let MapVerdict { not_checked, translation_pages, logical_units, lost_units } = &self.map;
         let (pages, logical) = (grouped(*translation_pages), grouped(*logical_units));
         let map = match not_checked {
             None => format!("the map: {logical} logical units, {pages} translation pages"),
@@ -135,6 +141,14 @@ impl Verdict {
                 "PARTIAL: interrupted after {} of {} superblocks",
                 grouped(checked),
                 grouped(all)
+            );
+        }
+        if *lost_units > 0 {
+            let lost = grouped(*lost_units);
+            let _ = writeln!(
+                out,
+                "{lost} logical units are lost: the drive is refused, or served with `byteway serve --accept-losses`, \
+                 and they read as errors"
             );
         }
         let _ = match self.good {

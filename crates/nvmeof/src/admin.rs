@@ -16,8 +16,8 @@ use byteway_wire::nvme::log::lid;
 use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use byteway_wire::nvme::{
     Abort, AdminOpcode, Cns, CommandsSupportedLog, ControllerList, Cqe, GetFeatures, GetLogPage, Identify,
-    IdentifyController, IdentifyNamespace, NSID_ALL, NamespaceAttachment, NamespaceManagement, SetFeatures,
-    Sqe, Status, SupportedLogPages,
+    IdentifyController, IdentifyNamespace, NSID_ALL, NamespaceAttachment, NamespaceManagement, Select,
+    SetFeatures, Sqe, Status, SupportedLogPages,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -485,7 +485,14 @@ async fn get_features(controller: &Controller, path: &Path, sqe: &Sqe, data: &mu
         | fid::ERROR_RECOVERY
         | fid::VOLATILE_WRITE_CACHE
         | fid::COMMAND_SET_PROFILE
-        | fid::WRITE_ATOMICITY => return path.ask(*sqe, 0, data).await,
+        | fid::WRITE_ATOMICITY => {
+            let mut cqe = path.ask(*sqe, 0, data).await;
+            // The drive's values are read here, but not changed: `set_features` refuses.
+            if command.sel == Select::SUPPORTED {
+                cqe.dw0 &= Select::NAMESPACE_SPECIFIC;
+            }
+            return cqe;
+        }
         _ => return ended(INVALID_FIELD),
     };
     ended(Status::SUCCESS).with_dw0(value)

@@ -267,7 +267,7 @@ impl Controller {
     /// Its host has authenticated: the controller counts from now on, or ends if the host has too many.
     pub(crate) fn admit(&self) {
         if !self.is_admitted.get() {
-            match self.subsystem().is_none_or(|subsystem| subsystem.may_add_controller(&self.host)) {
+            match self.subsystem().is_none_or(|subsystem| subsystem.may_add_controller(&self.host, false)) {
                 true => self.is_admitted.set(true),
                 false => self.end(Ended::Crowded),
             }
@@ -283,6 +283,11 @@ impl Controller {
     pub(crate) fn io_book(&self) -> Option<(&Rc<IoLedger>, IoHost)> {
         let ledger = self.subsystem()?.ios()?;
         Some((ledger, *self.io_host.get_or_init(|| ledger.host(self.host.nqn.as_str()))))
+    }
+
+    /// Whether nothing proves who its host is: it has no secret, and did not use TLS.
+    pub(crate) fn is_unauthenticated(&self) -> bool {
+        self.usage.as_ref().is_some_and(|usage| usage.is_unauthenticated())
     }
 
     pub(crate) fn usage(&self) -> Option<&Rc<HostUsage>> {

@@ -10,7 +10,7 @@
 //! | `event.rs` | its asynchronous events |
 //! | [`discovery`] | the Discovery Service: which subsystems a process serves, and where hosts find them |
 //! | `shared.rs` | state shared by threads, with change notification |
-//! | `host_usage.rs` | limits and usage of one host in a subsystem |
+//! | `host_usage.rs` | limits and usage of one host in a subsystem, and of all unauthenticated ones |
 //! | `discovery_admin.rs` | admin commands of Discovery controllers |
 //! | [`queue`] | a queue, which is a connection: capsules in, completions out; Connect |
 //! | `authentication.rs` | a queue's authentication: commands allowed before it, messages, time limits |
@@ -48,6 +48,7 @@
 //! #   let host = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555")?;
 //!     let config = InitiatorConfig {
 //!         subsystem, host, host_id: [7; 16], admin_entries: 32, in_capsule_bytes: 4096, authenticator: None,
+//!         timeout: None,
 //!     };
 //!     let initiator = Initiator::connect(&Adapter::new(near), Memory::simulated(), config).await?;
 //!     let config = DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() };
@@ -87,7 +88,7 @@ pub use block::{BlockConfig, BlockCosts, BlockLayer, Scheduler};
 pub use channel::{GeneratedKeys, Peer};
 pub use controller::{Controller, Ended};
 pub use discovery::{Directory, Discovery, Reached};
-pub use host_usage::{Credit, HostLimits};
+pub use host_usage::{Credit, HostLimits, UnauthenticatedLimits};
 pub use path::{CommandContext, Movement, Path, PathConfig};
 pub use queue::{Queue, QueueViolation, Target};
 pub use shared::Watching;

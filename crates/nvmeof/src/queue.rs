@@ -38,6 +38,8 @@ const PROVISIONAL_COMMANDS: [AdminOpcode; 7] = [
     AdminOpcode::ASYNC_EVENT_REQUEST,
     AdminOpcode::KEEP_ALIVE,
 ];
+/// Longest data of an admin command for the host that takes no credit of it, in bytes.
+const ADMIN_BYTES_FREE: u32 = 8 << 10;
 /// Commands that a queue may have outstanding before its Connect sets the queue size.
 const ENTRIES_BEFORE: u16 = 1;
 
@@ -371,6 +373,11 @@ impl Queue {
                 Some(fabrics_command(&controller, qid, &command))
             }
             (ConnectionState::Connected { controller, qid: 0, .. }, None) => {
+                if let (Movement::ToHost(bytes), Some(usage)) = (movement, controller.usage())
+                    && bytes > ADMIN_BYTES_FREE
+                {
+                    *credit = Some(usage.bytes(bytes).await);
+                }
                 admin::execute(&controller, sqe, movement, data).await
             }
             (ConnectionState::Connected { controller, qid, .. }, None) => match controller.subsystem() {
@@ -485,7 +492,9 @@ impl Queue {
             0 => {
                 let keep_alive = Delay::from_ms(u64::from(connect.kato_ms));
                 let made = match &service {
-                    Service::Drive(subsystem) => subsystem.make(host, self.reached, keep_alive),
+                    Service::Drive(subsystem) => {
+                        subsystem.make(host, self.reached, keep_alive, self.peer.get().is_some())
+                    }
                     Service::Discovery(discovery) => discovery.make(host, self.reached, keep_alive),
                 };
                 made.map_err(ended)?
@@ -516,7 +525,7 @@ impl Queue {
                 if !controller.is_ready() || !is_secure {
                     return Err(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr()));
                 }
-                if controller.subsystem().is_some_and(|subsystem| !subsystem.has_queue_for(&host)) {
+                if controller.subsystem().is_some_and(|subsystem| !subsystem.has_queue_for(&controller)) {
                     return Err(ended(CONTROLLER_BUSY));
                 }
                 controller

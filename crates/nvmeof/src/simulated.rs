@@ -167,7 +167,7 @@ async fn dispatch(serving: Rc<Serving>) {
             }
             // The host does not know yet that the target has closed the connection.
             (_, Some(session)) if session.is_closed.get() => {}
-            (ToTarget::Command { span, queued, sqe, data }, Some(session)) => {
+            (ToTarget::Command { span, queued, sqe, data, .. }, Some(session)) => {
                 serving.clock.spans().charge_split(span, serving.clock.now(), queued, Stage::Fabric);
                 serving.commands.set(serving.commands.get() + 1);
                 session.command(span, sqe, data);

@@ -4,7 +4,7 @@ use crate::ana::PortStates;
 use crate::channel::{GeneratedKeys, Peer, Terms};
 use crate::controller::{Controller, Ended, Service};
 use crate::discovery::Reached;
-use crate::host_usage::{HostLimits, HostUsage};
+use crate::host_usage::{DataBytes, HostLimits, HostUsage, UnauthenticatedLimits};
 use crate::path::Path;
 use byteway_auth::{Algorithms, Concatenation, Credentials, Endpoint, HostSecrets, Provider, TlsPolicy};
 use byteway_clock::{Clock, Delay};
@@ -59,6 +59,8 @@ pub struct SubsystemConfig {
     pub keep_alive_max: Delay,
     /// Limits of one host.
     pub host: HostLimits,
+    /// Limits of all unauthenticated hosts together.
+    pub unauthenticated: UnauthenticatedLimits,
     /// Whether any host may create, attach, detach and delete namespaces.
     pub may_manage: bool,
     /// ANA states of its ports, which may change at any time.
@@ -77,6 +79,7 @@ impl SubsystemConfig {
             controllers_max: 64,
             keep_alive_max: Delay::from_s(3600),
             host: HostLimits::default(),
+            unauthenticated: UnauthenticatedLimits::default(),
             may_manage: false,
             ports: PortStates::default(),
         }
@@ -116,6 +119,8 @@ pub struct Subsystem {
     pub(crate) path: Path,
     pub(crate) controllers: Controllers,
     authenticator: Option<Authenticator>,
+    /// Data of all unauthenticated hosts.
+    unauthenticated: Rc<DataBytes>,
     /// Set if the drive is watched.
     ios: OnceCell<Rc<IoLedger>>,
 }
@@ -169,7 +174,9 @@ impl Subsystem {
         let identifiers = if is_shared { IDENTIFIERS_BEHIND } else { IDENTIFIERS };
         let (clock, controllers) = (clock.clone(), Controllers::new(identifiers));
         let ios = OnceCell::new();
-        let subsystem = Rc::new(Subsystem { clock, config, path, controllers, authenticator, ios });
+        let unauthenticated = Rc::new(DataBytes::new(&clock, config.unauthenticated.bytes_max));
+        let subsystem =
+            Rc::new(Subsystem { clock, config, path, controllers, authenticator, unauthenticated, ios });
         if is_shared {
             subsystem.clock.spawn("changes of the drive", subsystem.clone().follow_drive());
         }
@@ -254,7 +261,7 @@ impl Subsystem {
     }
 
     /// Creates a controller for a host (dynamic controller model). `keep_alive`: the timeout that Connect
-    /// requests; zero: none.
+    /// requests; zero: none. `is_proven`: a key of TLS proves who the host is.
     ///
     /// # Errors
     /// [`CONTROLLER_BUSY`] if there are too many controllers.
@@ -263,12 +270,14 @@ impl Subsystem {
         host: HostName,
         reached: Reached,
         keep_alive: Delay,
+        is_proven: bool,
     ) -> Result<Rc<Controller>, Status> {
-        if !self.may_add_controller(&host) {
-            return Err(CONTROLLER_BUSY);
-        }
         // Knowing a host's NQN, which is no secret, must not be enough to lock that host out.
         let is_admitted = !self.authenticates(&host.nqn);
+        let is_unauthenticated = is_admitted && !is_proven;
+        if !self.may_add_controller(&host, is_unauthenticated) {
+            return Err(CONTROLLER_BUSY);
+        }
         if !is_admitted {
             let mut waiting = self.controllers();
             waiting.retain(|other| !other.is_admitted());
@@ -280,9 +289,13 @@ impl Subsystem {
         }
         let own = self.controllers_of(&host);
         // The usage exists as long as one of the host's controllers or commands.
-        let usage = match own.first().and_then(|other| other.usage().cloned()) {
-            Some(usage) => usage,
-            None => Rc::new(HostUsage::new(&self.clock, &self.config.host)),
+        let mut usages = own.iter().filter_map(|other| other.usage());
+        let usage = match usages.find(|usage| usage.is_unauthenticated() == is_unauthenticated) {
+            Some(usage) => usage.clone(),
+            None => {
+                let shared = is_unauthenticated.then(|| self.unauthenticated.clone());
+                Rc::new(HostUsage::new(&self.clock, &self.config.host, shared))
+            }
         };
         self.controllers.make(self.config.controllers_max + UNADMITTED_MAX, |id| {
             let service = Service::Drive(self.clone());
@@ -291,21 +304,30 @@ impl Subsystem {
     }
 
     /// Whether a host may have one more counted controller.
-    pub(crate) fn may_add_controller(&self, host: &HostName) -> bool {
+    pub(crate) fn may_add_controller(&self, host: &HostName, is_unauthenticated: bool) -> bool {
         let all = self.controllers();
         let admitted = || all.iter().filter(|controller| controller.is_admitted());
         let own = admitted().filter(|controller| controller.host() == host).count();
-        own < self.config.host.controllers_max && admitted().count() < self.config.controllers_max
+        let alike = admitted().filter(|controller| controller.is_unauthenticated()).count();
+        let keeps_places = self.authenticator.is_some() && is_unauthenticated;
+        own < self.config.host.controllers_max
+            && admitted().count() < self.config.controllers_max
+            && !(keeps_places && alike >= self.config.unauthenticated.controllers_max)
     }
 
     fn controllers_of(&self, host: &HostName) -> Vec<Rc<Controller>> {
         self.controllers().into_iter().filter(|controller| controller.host() == host).collect()
     }
 
-    /// Whether a host may connect one more I/O queue.
-    pub(crate) fn has_queue_for(&self, host: &HostName) -> bool {
-        let queues: usize = self.controllers_of(host).iter().map(|controller| controller.io_queues()).sum();
-        queues < self.config.host.io_queues_max
+    /// Whether the host of a controller may connect one more I/O queue.
+    pub(crate) fn has_queue_for(&self, controller: &Controller) -> bool {
+        let all = self.controllers();
+        let queues = |is_one: &dyn Fn(&Controller) -> bool| -> usize {
+            all.iter().filter(|other| is_one(other)).map(|other| other.io_queues()).sum()
+        };
+        queues(&|other| other.host() == controller.host()) < self.config.host.io_queues_max
+            && (!controller.is_unauthenticated()
+                || queues(&Controller::is_unauthenticated) < self.config.unauthenticated.io_queues_max)
     }
 
     /// Notifies the hosts of ports whose ANA state has changed.

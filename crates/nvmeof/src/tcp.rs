@@ -19,11 +19,13 @@ use std::rc::Rc;
 const H2C_DATA_BYTES_MAX: u32 = 128 << 10;
 /// Bytes of a PDU in addition to its data, at most.
 const OVERHEAD_BYTES: u32 = 256;
+/// Offset of FLAGS in a PDU.
+const FLAGS: u32 = 1;
 /// Pending output beyond which further commands of the host are left unread.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 /// Spare buffers for later commands, and their total size.
 const SPARE_MAX: usize = 32;
-const SPARE_BYTES_MAX: usize = 1 << 20;
+const SPARE_BYTES_MAX: usize = 256 << 10;
 
 /// Why a connection has to close, after pending output is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -363,6 +365,10 @@ impl Connection {
         }
         if data.datao != write.came || data.datal > write.asked - write.came {
             return Err(Fatal::of(FatalStatus::OUT_OF_RANGE));
+        }
+        // The rest would never come, and its command would wait for it.
+        if data.ch.flags.last_pdu() && data.datal < write.asked - write.came {
+            return Err(Fatal::field(FLAGS));
         }
         Ok(data.ttag)
     }

@@ -206,3 +206,19 @@ fn a_disconnect_of_another_format_or_queue_is_refused() {
         },
     );
 }
+
+// SPDK's perf gives no name of its own: SPDK's target takes such a host where it takes any, and so does this one.
+#[test]
+fn a_host_without_a_name_connects_where_any_host_may() {
+    for (hosts, expected) in [(Hosts::Any, true), (Hosts::Listed(vec![Nqn::new(HOST).unwrap()]), false)] {
+        with_target(
+            move |config| config.hosts = hosts,
+            async move |target, _| {
+                let mut host = Host::initialized(&target, Digests::new());
+                let status = host.connect(0, 0xFFFF, 32, |data| data.hostnqn = [0; 256]).await.cqe.status();
+                assert_eq!(status.is_success(), expected, "{status}");
+                assert!(expected || status.is(CONNECT_INVALID_HOST), "{status}");
+            },
+        );
+    }
+}

@@ -417,6 +417,7 @@ async fn initiator(
         admin_entries: 32,
         in_capsule_bytes: 4096,
         authenticator: own.map(|secrets| Authenticator { secrets, endpoint, concatenates: false }),
+        timeout: None,
     };
     Initiator::connect(&adapter, Memory::simulated(), config).await
 }

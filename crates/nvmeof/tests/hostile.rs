@@ -37,16 +37,18 @@ fn what_comes_too_early_is_refused() {
     );
 }
 
-// Data that was not requested, or has another offset, must not get into a command's buffer.
+// Data that was not requested, or has another offset, must not get into a command's buffer; and a command must not wait for data
+// of which the host says that it does not come.
 #[test]
 fn data_beyond_what_was_asked_for_ends_the_connection() {
     type Change = fn(&mut H2cData);
-    let cases: [(Change, FatalStatus); 5] = [
+    let cases: [(Change, FatalStatus); 6] = [
         (|data| data.ttag = 9, FatalStatus::INVALID_FIELD),
         (|data| data.cccid = 99, FatalStatus::INVALID_FIELD),
         (|data| data.datao = 4, FatalStatus::OUT_OF_RANGE),
         (|data| data.datao = u32::MAX - 3, FatalStatus::OUT_OF_RANGE),
         (|_| (), FatalStatus::OUT_OF_RANGE),
+        (|_| (), FatalStatus::INVALID_FIELD),
     ];
     for (number, (change, expected)) in cases.into_iter().enumerate() {
         with_target(
@@ -57,8 +59,8 @@ fn data_beyond_what_was_asked_for_ends_the_connection() {
                 let sqe = by_transport(write(1), 4096).with_cid(50);
                 io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
                 let [Pdu::R2t(request)] = io.hear()[..] else { panic!("no R2T") };
-                // The last case sends more than was requested.
-                let bytes = if number == 4 { 8192 } else { 4096 };
+                // The last cases send more than was requested, and less as the last of it.
+                let bytes = [4096, 4096, 4096, 4096, 8192, 2048][number];
                 let mut header = H2cData::new(50, request.ttag, 0, bytes, true);
                 change(&mut header);
                 let said = io.say(&Pdu::H2cData(header), &vec![1; bytes as usize]);

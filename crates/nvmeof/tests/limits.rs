@@ -1,9 +1,10 @@
 //! Limits of one host, which reserve resources for others.
 
-use crate::host::{HOST, Host, by_transport, with_target};
+use crate::authentication::credentials;
+use crate::host::{HOST, Host, by_transport, with_credentials, with_target};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
-use byteway_nvmeof::{Ended, HostLimits};
+use byteway_nvmeof::{Ended, HostLimits, UnauthenticatedLimits};
 use byteway_wire::fabrics::Disconnect;
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::status::CONTROLLER_BUSY;
@@ -341,6 +342,75 @@ fn a_controller_that_is_left_unused_ends() {
             }
             assert_eq!(unused.ended(), Some(Ended::Unused));
             assert_eq!(used.ended(), None);
+        },
+    );
+}
+
+// A host's name and identifier are free: without a limit of all unauthenticated hosts together, one machine with many names would
+// take every place, also of hosts that authenticate.
+#[test]
+fn unauthenticated_hosts_leave_places_to_those_that_authenticate() {
+    with_credentials(credentials(), async |target, _| {
+        let name = Nqn::new(OTHER).unwrap().field();
+        let mut strangers = Vec::new();
+        let refused = loop {
+            let mut host = Host::initialized(&target, Digests::new());
+            let id = [strangers.len() as u8; 16];
+            let connected = host.connect(0, 0xFFFF, 32, |data| {
+                data.hostnqn = name;
+                data.hostid = id;
+            });
+            match connected.await.cqe.status() {
+                Status::SUCCESS => strangers.push(host),
+                status => break status,
+            }
+        };
+        assert!(refused.is(CONTROLLER_BUSY), "{refused}");
+        assert_eq!(strangers.len(), 48);
+        let mut known = Host::initialized(&target, Digests::new());
+        assert_eq!(known.connect(0, 0xFFFF, 32, |_| ()).await.cqe.status(), Status::SUCCESS);
+    });
+}
+
+// Without this thirty hosts would have the target hold thirty times what one may.
+#[test]
+fn unauthenticated_hosts_share_memory_and_queues() {
+    with_target(
+        |config| {
+            config.unauthenticated =
+                UnauthenticatedLimits { bytes_max: 64 << 10, io_queues_max: 2, ..config.unauthenticated };
+        },
+        async |target, _| {
+            let mut queues = Vec::new();
+            for id in 1..=3 {
+                let mut admin = Host::initialized(&target, Digests::new());
+                let connected = admin.connect(0, 0xFFFF, 32, |data| data.hostid = [id; 16]).await;
+                assert_eq!(connected.cqe.status(), Status::SUCCESS);
+                admin.configure(true).await;
+                let cntlid = admin.queue.controller().unwrap().id();
+                let mut io = Host::initialized(&target, Digests::new());
+                let connected = io.connect(1, cntlid, 32, |data| data.hostid = [id; 16]).await;
+                match id {
+                    3 => assert!(connected.cqe.status().is(CONTROLLER_BUSY)),
+                    _ => assert_eq!(connected.cqe.status(), Status::SUCCESS),
+                }
+                queues.push((admin, io));
+            }
+            let (first, others) = queues.split_first_mut().unwrap();
+            for cid in 900..902 {
+                let sqe = write(u64::from(cid - 900) * 8, 8).with_cid(cid);
+                first.1.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
+            }
+            assert_eq!(first.1.hear().len(), 2, "both are asked for");
+            let second = &mut others[0].1;
+            let sqe = write(100, 8).with_cid(900);
+            second.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
+            assert!(second.hear().is_empty() && second.connection.waits_for_credit());
+            let credit = second.connection.credit();
+            first.1.connection.abandon(false);
+            let credit = credit.await;
+            second.connection.grant(credit);
+            assert!(matches!(second.hear()[..], [Pdu::R2t(_)]));
         },
     );
 }

@@ -11,6 +11,7 @@ mod discovery;
 mod events;
 mod host;
 mod hostile;
+mod hostile_target;
 mod inline;
 mod kv;
 mod limits;

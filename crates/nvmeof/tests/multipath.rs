@@ -20,7 +20,8 @@ use std::rc::Rc;
 
 const ROUNDS: u64 = 12;
 /// Longer than any command of these drives takes.
-const CONFIG: MultipathConfig = MultipathConfig { quiesce: Delay::from_ms(2), patience: Delay::from_s(30) };
+const CONFIG: MultipathConfig =
+    MultipathConfig { quiesce: Delay::from_ms(2), patience: Delay::from_s(30), wait_max: Delay::from_s(30) };
 
 /// A controller that is lost while it is connected is reconnected after 10 s.
 const AWAY: Delay = Delay::from_s(12);

@@ -56,6 +56,7 @@ impl Services {
             admin_entries: 32,
             in_capsule_bytes: 4096,
             authenticator: None,
+            timeout: None,
         };
         let initiator = Initiator::connect(&adapter, Memory::simulated(), config).await.unwrap();
         let config = DriverConfig {

@@ -52,6 +52,7 @@ pub async fn attach_to(subsystem: &str, adapter: &Adapter, memory: Memory, costs
         admin_entries: 32,
         in_capsule_bytes: 4096,
         authenticator: None,
+        timeout: None,
     };
     let initiator = Initiator::connect(adapter, memory, config).await.unwrap();
     let config = DriverConfig { costs, completion: Completion::Interrupt, ..DriverConfig::default() };

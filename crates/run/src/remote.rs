@@ -122,6 +122,7 @@ impl Remote {
             admin_entries: 32,
             in_capsule_bytes: self.plan.network.in_capsule.0 as u32,
             authenticator: None,
+            timeout: None,
         };
         let connected = Initiator::connect(&self.adapter, Memory::simulated(), config).await;
         connected.map(Port::Fabric).map_err(|error| {

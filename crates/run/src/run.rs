@@ -593,6 +593,8 @@ impl RunContext {
         summary.notes.extend(steadiness::notes(&recorded.series, &scenario.jobs));
         if let [_] = &measured[..] {
             summary.notes.extend(steadiness::rough_start(scenario, 0, summary.has_writes()));
+            let collected = measured[0].units(|ftl| ftl.blocks_collected);
+            summary.notes.extend(steadiness::other_spare(scenario, 0, collected));
             let wear = ends.into_iter().next().map(|end| end.wear);
             let series = recorded.series;
             return Ok(Results { summary, series, curves, wear, drives: Vec::new() });
@@ -602,7 +604,11 @@ impl RunContext {
             let mut part = self.summary(play, of_drive, &measured[drive..=drive]);
             part.drive = scenario.drives[drive].plan.name.clone();
             let inputs = scenario.notes(drive);
-            let rough = steadiness::rough_start(scenario, drive, part.has_writes());
+            let collected = measured[drive].units(|ftl| ftl.blocks_collected);
+            let rough = steadiness::rough_start(scenario, drive, part.has_writes())
+                .into_iter()
+                .chain(steadiness::other_spare(scenario, drive, collected));
+            let rough: Vec<String> = rough.collect();
             part.notes.extend(recorded.note.clone());
             let jobs: Vec<JobPlan> = scenario.jobs_of(drive).cloned().collect();
             part.notes.extend(steadiness::notes(own, &jobs));

@@ -15,6 +15,7 @@ use super::table;
 use super::transfer::no_sink;
 use crate::profile::{CAPACITY_BYTES, DRIVES, Geometry, KeyError, Profile, Programs, fault, load, within};
 use crate::source::{Index, Sources, Tree};
+use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_text::error::{InputError, nearest};
 use byteway_text::units::{Age, Bytes, Percent, excerpt};
 use byteway_workload::query::TableRows;
@@ -245,6 +246,13 @@ impl DriveDraft<'_> {
         let kv_bytes = self.kv_bytes(whole)?;
         // Whole MiB, so that no namespace begins within a page.
         let namespace_bytes = ((whole - kv_bytes) / u64::from(section.namespaces)) >> 20 << 20;
+        let precondition = match has_pairs || profile.is_hosted() || profile.bridge.is_some() {
+            true => Precondition::Empty,
+            false => section.precondition,
+        };
+        if precondition == Precondition::Steady && !profile.has_its_spare(&geometry) {
+            return Err(self.other_spare(&profile, &geometry));
+        }
         Ok(DrivePlan {
             name: section.name.clone(),
             profile_name: profile_stem(&section.profile),
@@ -252,10 +260,7 @@ impl DriveDraft<'_> {
             geometry,
             lba_bytes: lba.0 as u32,
             store: section.store,
-            precondition: match has_pairs || profile.is_hosted() || profile.bridge.is_some() {
-                true => Precondition::Empty,
-                false => section.precondition,
-            },
+            precondition,
             age: section.age,
             worn: section.worn,
             namespaces: section.namespaces,
@@ -265,6 +270,31 @@ impl DriveDraft<'_> {
             array: None,
             profile,
         })
+    }
+
+    /// A small drive in the steady state that would amplify writes as another `op` does.
+    fn other_spare(&self, profile: &Profile, geometry: &Geometry) -> KeyError {
+        let capacity = Bytes(geometry.capacity_bytes);
+        let block = u64::from(geometry.planes) * u64::from(geometry.pages) * u64::from(geometry.page_bytes);
+        let what = format!(
+            " = \"steady\": flash comes in superblocks of {} for each of {} dies, so {capacity} have a spare of {:.3} % and not \
+             firmware.op = {}, and writes would be amplified {:.3} times instead of {:.3}",
+            Bytes(block),
+            geometry.die_count(),
+            100.0 * profile.spare(geometry),
+            profile.firmware.op,
+            greedy_write_amplification(profile.spare(geometry)),
+            greedy_write_amplification(profile.firmware.op.0 / 100.0),
+        );
+        let fits = profile
+            .capacity_with_its_spare(capacity)
+            .map(|fits| format!("choose capacity = \"{fits}\", or "));
+        let help = format!(
+            "{}set override.firmware.op = \"{:.0} %\", which this capacity has",
+            fits.unwrap_or_default(),
+            100.0 * profile.spare(geometry)
+        );
+        self.fault("precondition", &what, &help)
     }
 
     /// Whether the section fits a drive whose firmware runs on the host, or on drives behind a bridge.

@@ -87,6 +87,10 @@ fn every_error_names_place_and_cure() {
     assert_error(with("iodept = 4\n"), "s.toml:6:1", "unknown key `iodept` in `job.0`", "`iodepth`?");
     assert_error(with("bs = \"4 kib\"\n"), "s.toml:6:6", "`job.0.bs`: unknown unit `kib`", "`4 KiB`?");
     assert_error(with("bs = 4096\n"), "s.toml:6:6", "integer `4096` does not fit", "\"4 KiB\"");
+    for number in ["99999999999999999999", "-99999999999999999999"] {
+        let said = format!("integer `{number}` does not fit here");
+        assert_error(with(&format!("bs = {number}\n")), "s.toml:6:6", &said, "\"4 KiB\"");
+    }
     assert_error(
         with("bs = \"6 KiB\"\n"),
         "s.toml:6:6",

@@ -105,6 +105,8 @@ pub struct Start {
     pub opening: Duration,
     /// Wall-clock time that the firmware then took to recover its state.
     pub recovery: Duration,
+    /// Units of 4 KiB that damage of the directory has lost, as found now: they read as errors.
+    pub lost_units: u64,
 }
 
 /// Stops serving. Cheap to clone; usable from any thread.
@@ -192,8 +194,8 @@ pub enum ServeError {
     /// The contents of the data directory cannot be recovered.
     #[error(
         "drive {name}: the data directory {path} can't be used: {what}. The drive is not served, and what it holds is as \
-         it was; `byteway media check` says what else is wrong. Restore the directory from a copy, or begin with an \
-         empty one"
+         it was; `byteway media check` says what else is wrong, and whether it can be served nevertheless \
+         (`--accept-losses`). Restore the directory from a copy, or begin with an empty one"
     )]
     NotRecovered {
         /// Name of the drive.
@@ -396,10 +398,18 @@ pub fn serve(
     });
     let (ending, controller) = (clock.clone(), powered.drive.controller.clone());
     let seeing = seen.clone();
+    let served_name = name.clone();
     let main = async move {
         let flash = controller.ftl().flash();
         unless_failed(flash, controller.ready()).await.map_err(Failure::Recovering)?;
-        let start = start.map(|start| Start { recovery: begun.elapsed(), ..start });
+        let lost_units = controller.ftl().lost_units();
+        if lost_units > 0 {
+            tracing::warn!(
+                "drive {served_name}: {lost_units} units of 4 KiB are lost by damage of its data directory, and read as \
+                 errors"
+            );
+        }
+        let start = start.map(|start| Start { recovery: begun.elapsed(), lost_units, ..start });
         let mut prepared = Vec::new();
         for attached in attached {
             prepared.push(attached.prepare(&ending, seeing.ledger.as_ref()).await?);
@@ -616,7 +626,7 @@ fn open(name: &str, drive: &DriveConfig, path: &std::path::Path) -> Result<(Medi
     let (medium, opened) = Drive::open_medium(drive, Arc::new(directory))
         .map_err(|source| ServeError::Data { name: name.to_owned(), path: path.to_path_buf(), source })?;
     let opening = begun.elapsed();
-    Ok((medium, Start { name: name.to_owned(), opened, opening, recovery: Duration::ZERO }))
+    Ok((medium, Start { name: name.to_owned(), opened, opening, recovery: Duration::ZERO, lost_units: 0 }))
 }
 
 /// Runs `work`, unless the files fail in the meantime: then returns the reason.

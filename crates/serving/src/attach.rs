@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 /// Interval of checks whether the drive's process still exists.
 const WATCH: Delay = Delay::from_ms(50);
-/// Time limit for outstanding work after an interrupt.
-const PATIENCE: Delay = Delay::from_s(5);
+/// Time limit for outstanding work after an interrupt: the program ends within 2 s.
+const PATIENCE: Delay = Delay::from_ms(1500);
 
 /// Runs `work` with targets in real time. It is cancelled if it does not end soon after `interrupt` is raised.
 pub(crate) fn in_real_time<T: 'static>(

@@ -4,11 +4,11 @@
 
 use crate::attach::{attached, in_real_time};
 use crate::error::AttachedError;
-use crate::nvme_tcp::{DiscoverySummary, TcpHost, TcpOptions};
+use crate::nvme_tcp::{DiscoverySummary, TcpHost, TcpOptions, timeout_period};
 use byteway_clock::{Clock, Delay};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
 use byteway_host::oracle::BaseState;
-use byteway_host::{Completion, DriverError, Multipath, MultipathConfig, PathFigures, Port, Rules};
+use byteway_host::{Completion, DriverError, Lost, Multipath, MultipathConfig, PathFigures, Port, Rules};
 use byteway_pushdown::drive_model::DriveModel;
 use byteway_results::results::Results;
 use byteway_results::summary::{ClockKind, PathRow, Summary, TransferSummary};
@@ -50,6 +50,8 @@ pub struct Bench {
     pub verify: bool,
     /// Current content of the drive.
     pub assume: Assume,
+    /// Time limit of a command. Afterwards it is aborted; after the same time again the controller is reset.
+    pub timeout: Delay,
     /// Seed of everything random.
     pub seed: u64,
     /// Warm-up excluded from the figures.
@@ -69,8 +71,8 @@ pub enum DriveAddress {
         addresses: Vec<SocketAddr>,
         /// Whether the address is that of a Discovery Service, which lists the drive's addresses.
         is_discovery: bool,
-        /// NQN of the drive's subsystem.
-        subsystem: Box<Nqn>,
+        /// NQN of the drive's subsystem. `None`: the only one that the Discovery Service knows.
+        subsystem: Option<Box<Nqn>>,
         /// Connection options.
         options: Box<TcpOptions>,
     },
@@ -145,10 +147,10 @@ const FILL_DEPTH: u32 = 32;
 pub(crate) const MEMORY_BYTES_MAX: Bytes = Bytes(16 << 30);
 /// Upper limit of the transfer size of all drives.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 28;
-/// Timeout after which a command is aborted, and after the same time again the controller reset.
-pub(crate) const TIMEOUT: Delay = Delay::from_s(30);
-/// Time limit of a command that waits for an unreachable target.
-const PATH_PATIENCE: Delay = Delay::from_s(60);
+/// Default of the timeout after which a command is aborted, and after the same time again the controller reset.
+pub const TIMEOUT: Delay = Delay::from_s(30);
+/// Time limit of a path's initialization, in timeouts of a command.
+const ATTACHMENT_TIMEOUTS: u64 = 4;
 
 impl Bench {
     /// Attaches, fills the range if necessary, runs the job, and returns the results.
@@ -162,12 +164,13 @@ impl Bench {
             }
             DriveAddress::Tcp { addresses, is_discovery, subsystem, options } => {
                 let (addresses, is_discovery) = (addresses.clone(), *is_discovery);
-                let (subsystem, options) = (**subsystem, (**options).clone());
+                let (subsystem, options) = (subsystem.as_deref().copied(), (**options).clone());
+                let timeout = self.timeout;
                 in_real_time(interrupt, async move |clock| {
-                    let host = TcpHost::new(&clock, &options);
-                    let addresses = match is_discovery {
-                        true => host.find(addresses[0], &subsystem).await?,
-                        false => addresses,
+                    let host = TcpHost::new(&clock, &options, timeout);
+                    let (subsystem, addresses) = match (subsystem, is_discovery) {
+                        (Some(subsystem), false) => (subsystem, addresses),
+                        (name, _) => host.find(addresses[0], name.as_ref()).await?,
                     };
                     context(&clock).play_over(&host, &addresses, is_discovery, subsystem).await
                 })
@@ -211,7 +214,7 @@ pub fn discovered(
 ) -> Result<DiscoverySummary, AttachedError> {
     let options = options.clone();
     in_real_time(interrupt, async move |clock| {
-        TcpHost::new(&clock, &options).discover(service).await.map(DiscoverySummary::from)
+        TcpHost::new(&clock, &options, TIMEOUT).discover(service).await.map(DiscoverySummary::from)
     })
 }
 
@@ -231,7 +234,8 @@ impl BenchContext {
     async fn attach(&self, port: Port) -> Result<Driver, AttachedError> {
         let config = DriverConfig {
             queues_wanted: self.bench.job.numjobs.clamp(1, u32::from(u16::MAX - 1)) as u16,
-            timeout: Some(TIMEOUT),
+            timeout: Some(self.bench.timeout),
+            timeout_period: timeout_period(self.bench.timeout),
             completion: self.completion(),
             ..DriverConfig::default()
         };
@@ -251,16 +255,13 @@ impl BenchContext {
         found: bool,
         subsystem: Nqn,
     ) -> Result<Results, AttachedError> {
-        let silent = || AttachedError::NotDriven(DriverError::NoController);
+        let timeout = self.bench.timeout;
+        let slow = || AttachedError::NotDriven(DriverError::Gone(Lost::TimedOut));
+        let limit = if found { timeout } else { timeout * ATTACHMENT_TIMEOUTS };
         let (mut paths, mut notes) = (Vec::new(), Vec::new());
         for (index, address) in addresses.iter().enumerate() {
             let attach = async { self.attach(host.connect(*address, subsystem).await?).await };
-            let attached = match found {
-                // One of the other addresses may answer.
-                true => self.clock.within(TIMEOUT, attach).await.unwrap_or_else(|| Err(silent())),
-                false => attach.await,
-            };
-            match attached {
+            match self.clock.within(limit, attach).await.unwrap_or_else(|| Err(slow())) {
                 Ok(driver) => paths.push((address.to_string(), driver)),
                 Err(error) if found && (index + 1 < addresses.len() || !paths.is_empty()) => {
                     notes.push(format!("{address} is not usable as a path: {}", with_causes(&error)));
@@ -270,8 +271,9 @@ impl BenchContext {
         }
         let driver = paths[0].1.clone();
         // Also used for a single path: after a reconnect, commands that may be repeated are.
-        let config = MultipathConfig { patience: PATH_PATIENCE, ..MultipathConfig::default() };
-        let multipath = Multipath::new(paths, config).await?;
+        let config = MultipathConfig { patience: timeout, wait_max: timeout, ..MultipathConfig::default() };
+        let joined = self.clock.within(limit, Multipath::new(paths, config)).await;
+        let multipath = joined.ok_or_else(slow)??;
         self.play_on(driver, Some(multipath), notes).await
     }
 

@@ -46,11 +46,13 @@ pub(crate) struct TcpHost {
     clock: Clock,
     memory: Memory,
     options: TcpOptions,
+    timeout: Delay,
 }
 
 impl TcpHost {
-    pub fn new(clock: &Clock, options: &TcpOptions) -> TcpHost {
-        TcpHost { clock: clock.clone(), memory: Memory::simulated(), options: options.clone() }
+    /// `timeout`: time limit of each command.
+    pub fn new(clock: &Clock, options: &TcpOptions, timeout: Delay) -> TcpHost {
+        TcpHost { clock: clock.clone(), memory: Memory::simulated(), options: options.clone(), timeout }
     }
 
     /// Connects to a subsystem.
@@ -69,6 +71,7 @@ impl TcpHost {
             admin_entries: 32,
             in_capsule_bytes: IN_CAPSULE_BYTES,
             authenticator,
+            timeout: Some(self.timeout),
         };
         let digests = Digests::new().with_header(*digests).with_data(*digests);
         let mut sockets = Sockets::new(&self.clock, address, digests);
@@ -87,11 +90,13 @@ impl TcpHost {
 
     /// Queries a Discovery Service and its referrals.
     pub async fn discover(&self, address: SocketAddr) -> Result<Discovered, AttachedError> {
+        let limit = self.timeout.min(DISCOVERY_LIMIT);
         let connect = async |service| {
             let port = self.connect(service, Nqn::discovery()).await?;
             let config = DriverConfig {
                 completion: Completion::Interrupt,
-                timeout: Some(DISCOVERY_LIMIT),
+                timeout: Some(limit),
+                timeout_period: timeout_period(limit),
                 is_administrative: true,
                 ..DriverConfig::default()
             };
@@ -99,23 +104,54 @@ impl TcpHost {
         };
         let silent = || AttachedError::NotDriven(DriverError::NoController);
         discover(address, async |service| {
-            self.clock.within(DISCOVERY_LIMIT, connect(service)).await.unwrap_or_else(|| Err(silent()))
+            self.clock.within(limit, connect(service)).await.unwrap_or_else(|| Err(silent()))
         })
         .await
     }
 
-    /// Addresses of a subsystem, from a Discovery Service.
-    pub async fn find(&self, service: SocketAddr, subsystem: &Nqn) -> Result<Vec<SocketAddr>, AttachedError> {
+    /// A subsystem and its addresses, from a Discovery Service: that of the name, or the only one.
+    pub async fn find(
+        &self,
+        service: SocketAddr,
+        subsystem: Option<&Nqn>,
+    ) -> Result<(Nqn, Vec<SocketAddr>), AttachedError> {
         let discovered = self.discover(service).await?;
-        let addresses = discovered.addresses(subsystem);
+        let subsystem = match subsystem {
+            Some(subsystem) => *subsystem,
+            None => only(service, &discovered.subsystems())?,
+        };
+        let addresses = discovered.addresses(&subsystem);
         if addresses.is_empty() {
             let what =
                 format!("the Discovery Service at {service} knows of no subsystem {}", subsystem.as_str());
             let help = format!("choose one of those that `byteway bench --tcp {service} --discover` lists");
             return Err(InputError::new(what, help).into());
         }
-        Ok(addresses)
+        Ok((subsystem, addresses))
     }
+}
+
+/// Names in an error, at most.
+const NAMES_MAX: usize = 8;
+
+/// The only subsystem that a Discovery Service knows.
+fn only(service: SocketAddr, known: &[Nqn]) -> Result<Nqn, InputError> {
+    if let [subsystem] = known {
+        return Ok(*subsystem);
+    }
+    if known.is_empty() {
+        let what = format!("the Discovery Service at {service} knows of no subsystem that this host may use");
+        return Err(InputError::new(what, "name one with `--subsystem`, if there is one at that address"));
+    }
+    let names: Vec<_> = known.iter().take(NAMES_MAX).map(Nqn::as_str).collect();
+    let rest = if known.len() > NAMES_MAX { ", ..." } else { "" };
+    let what = format!("the Discovery Service at {service} knows of {} subsystems", known.len());
+    Err(InputError::new(what, format!("choose one with `--nqn`: {}{rest}", names.join(", "))))
+}
+
+/// Interval of checks for overdue commands.
+pub(crate) fn timeout_period(timeout: Delay) -> Delay {
+    Delay::from_ps(timeout.0 / 8).min(Delay::from_s(1))
 }
 
 /// An entry of a Discovery log page, in printable form.

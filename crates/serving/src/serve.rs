@@ -178,6 +178,12 @@ impl Service {
         Ok(Service { drives })
     }
 
+    /// Starts also drives of which damage of their data directory has lost data: what is lost reads as errors. Otherwise such a start is
+    /// refused.
+    pub fn accept_losses(&mut self) {
+        self.drives.iter_mut().for_each(|drive| drive.setup.drive.ftl.accepts_losses = true);
+    }
+
     /// The drives, in the order of their files.
     pub fn drives(&self) -> &[Served] {
         &self.drives
@@ -496,6 +502,8 @@ struct Data {
     starts: u32,
     stripes_found: u64,
     stripes_torn: u64,
+    /// Units of 4 KiB that are lost, as found now.
+    lost_units: u64,
     /// Time to open the directory.
     opening_ms: f64,
     /// Time of the firmware's recovery.
@@ -516,6 +524,7 @@ impl Data {
             starts: opened.starts,
             stripes_found: opened.stripes_found,
             stripes_torn: opened.stripes_torn,
+            lost_units: start.lost_units,
             opening_ms: ms(start.opening),
             recovery_ms: ms(start.recovery),
         }
@@ -531,7 +540,11 @@ impl Data {
                 grouped(self.stripes_found)
             ),
         };
-        format!("  data    {}: {how}\n", self.directory)
+        let lost = match self.lost_units {
+            0 => String::new(),
+            units => format!("; {} units of 4 KiB are lost and read as errors", grouped(units)),
+        };
+        format!("  data    {}: {how}{lost}\n", self.directory)
     }
 }
 

@@ -11,6 +11,8 @@ pub struct Interrupt(Arc<Flag>);
 #[derive(Debug, Default)]
 struct Flag {
     is_raised: AtomicBool,
+    /// Whether the work has polled it since.
+    is_noticed: AtomicBool,
     /// Remaining polls until the flag raises itself; `None`: it does not.
     looks: Option<AtomicU64>,
 }
@@ -21,6 +23,7 @@ impl Interrupt {
     pub fn after_looks(looks: u64) -> Interrupt {
         Interrupt(Arc::new(Flag {
             is_raised: AtomicBool::new(looks == 0),
+            is_noticed: AtomicBool::default(),
             looks: Some(AtomicU64::new(looks)),
         }))
     }
@@ -33,6 +36,9 @@ impl Interrupt {
     /// Polls the flag: whether the work has to end.
     pub fn is_raised(&self) -> bool {
         let is_raised = self.0.is_raised.load(Ordering::Relaxed);
+        if is_raised {
+            self.0.is_noticed.store(true, Ordering::Relaxed);
+        }
         if let Some(looks) = &self.0.looks
             && !is_raised
             && looks.fetch_sub(1, Ordering::Relaxed) == 1
@@ -40,6 +46,11 @@ impl Interrupt {
             self.raise();
         }
         is_raised
+    }
+
+    /// Whether the work knows that it has to end. If not, it is somewhere where it does not poll.
+    pub fn is_noticed(&self) -> bool {
+        self.0.is_noticed.load(Ordering::Relaxed)
     }
 }
 
@@ -72,6 +83,7 @@ mod tests {
         let interrupt = Interrupt::default();
         assert!(!interrupt.is_raised());
         interrupt.clone().raise();
-        assert!(interrupt.is_raised());
+        assert!(!interrupt.is_noticed(), "nobody has polled it");
+        assert!(interrupt.is_raised() && interrupt.is_noticed());
     }
 }

@@ -46,6 +46,11 @@ impl Rw {
         self.kinds().contains(&Kind::Read)
     }
 
+    /// Whether any of its I/Os is a write.
+    pub fn has_writes(self) -> bool {
+        self.kinds().contains(&Kind::Write)
+    }
+
     /// Whether reads and writes are mixed.
     pub fn is_mixed(self) -> bool {
         matches!(self, Rw::Rw | Rw::RandRw)

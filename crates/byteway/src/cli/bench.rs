@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use super::flags::{OutputFormat, Tables, address, method, size};
+use super::log::log_to_stderr;
 use super::show::{Shown, show};
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 use byteway_auth::HostSecrets;
+use byteway_clock::Delay;
 use byteway_results::output::{Output, print};
 use byteway_scenario::secrets::load_secret;
 use byteway_scenario::{JobSection, ResultTransfer, Warmup};
@@ -43,8 +45,9 @@ authentication, also --concatenate.
 Several addresses are paths to one drive. Commands use the paths that its ports report as best (ANA), and
 another one if a path fails; the end of the output has the figures of each path:
   byteway bench --tcp 127.0.0.1:4420 --tcp 127.0.0.1:5420 --subsystem NQN --iodepth 32
-List the drives that a Discovery Service knows, and use all paths that it lists for one of them:
+List the drives that a Discovery Service knows, and use all paths that it lists for one of them, or for the only one:
   byteway bench --tcp 127.0.0.1:4420 --discover
+  byteway bench --tcp 127.0.0.1:4420 --iodepth 32
   byteway bench --tcp 127.0.0.1:4420 --nqn NQN --iodepth 32
 
 Every block read is verified. The drive's content is unknown, so the range is written first, without being
@@ -62,7 +65,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
     vfio_user: Option<PathBuf>,
     /// Address and port of an NVMe/TCP target, Byteway's or any other, instead of --vfio-user. Repeatable, for several paths to one drive.
-    #[arg(long, value_name = "ADDR:PORT", requires = "which", value_parser = address)]
+    /// Without --subsystem, --nqn and --discover, the only drive that the Discovery Service there knows is used.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     tcp: Vec<SocketAddr>,
     /// With --tcp: NQN of the drive's subsystem, as `byteway serve` or `nvme discover` prints it.
     #[arg(long, value_name = "NQN", requires = "tcp", group = "which")]
@@ -171,6 +175,10 @@ pub(super) struct Arguments {
     /// Do not verify reads, and do not write patterns.
     #[arg(long)]
     no_verify: bool,
+    /// Time limit of a command. Then it is aborted; after the same time again the controller is reset, over NVMe/TCP by a
+    /// new connection. A connection that is lost and does not come back within this time ends the benchmark.
+    #[arg(long, value_name = "TIME", default_value = "30 s")]
+    timeout: Picos,
     /// Seed of the addresses.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -222,11 +230,31 @@ fn service(arguments: &Arguments, flag: &str) -> Result<SocketAddr, InputError> 
     }
 }
 
+/// The time limit of a command.
+fn timeout(asked: Picos) -> Result<Delay, InputError> {
+    let limit = Delay::from_ps(asked.0);
+    match (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&limit) {
+        true => Ok(limit),
+        false => {
+            let what = format!("`--timeout {asked}` is out of range");
+            Err(InputError::new(what, "choose 10 ms to 1 h"))
+        }
+    }
+}
+
 /// The address of the drive.
 fn place(arguments: &Arguments) -> Result<DriveAddress, InputError> {
     let (flag, name) = match (&arguments.subsystem, &arguments.nqn, &arguments.vfio_user) {
         (Some(name), ..) => ("--subsystem", name),
         (None, Some(name), _) => ("--nqn", name),
+        (None, None, None) if !arguments.tcp.is_empty() => {
+            return Ok(DriveAddress::Tcp {
+                addresses: vec![service(arguments, "--tcp")?],
+                is_discovery: true,
+                subsystem: None,
+                options: Box::new(options(arguments)?),
+            });
+        }
         (None, None, folder) => return Ok(DriveAddress::VfioUser(folder.clone().unwrap_or_default())),
     };
     let subsystem = Nqn::new(name).map_err(|error| {
@@ -244,7 +272,7 @@ fn place(arguments: &Arguments) -> Result<DriveAddress, InputError> {
         return Err(InputError::new(what, "give each path once"));
     }
     let options = Box::new(options(arguments)?);
-    Ok(DriveAddress::Tcp { addresses, is_discovery, subsystem: Box::new(subsystem), options })
+    Ok(DriveAddress::Tcp { addresses, is_discovery, subsystem: Some(Box::new(subsystem)), options })
 }
 
 /// Lists the drives that Discovery Services report.
@@ -303,15 +331,20 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         },
         verify: !arguments.no_verify,
         assume: arguments.assume,
+        timeout: timeout(arguments.timeout)?,
         seed: arguments.seed,
         warmup: arguments.warmup,
         bars: Rc::new(Terminal { quiet: arguments.quiet }),
     };
+    log_to_stderr()?;
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;
     let results = bench.run(&raised_by_signal())?;
     show(&results, None, output, Vec::new(), Shown::of(arguments.format, arguments.tables))
 }
 
+/// Shortest and longest time limit of a command.
+const TIMEOUT_MIN: Delay = Delay::from_ms(10);
+const TIMEOUT_MAX: Delay = Delay::from_s(3600);
 /// Default duration.
 const BENCH_RUNTIME: Picos = Picos(5_000_000_000_000);

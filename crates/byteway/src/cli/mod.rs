@@ -11,6 +11,7 @@ mod fuzz;
 mod generate;
 mod help;
 mod kv;
+mod log;
 mod media;
 mod profile;
 mod reproduce;

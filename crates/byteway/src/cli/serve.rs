@@ -4,17 +4,17 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use byteway_serve::drive::Stop;
 use byteway_serve::tls::{KeyLineError, Keys};
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::prelude::*;
 
 use super::control;
 use super::flags::{OutputFormat, Tables, address, http_address};
+use super::log::log_to_stderr;
 use super::watcher::{Watcher, Watching};
-use crate::interrupt::{end_within, on_hangup, on_signal};
+use crate::interrupt::{EXIT_INTERRUPTED, end_soon, on_hangup, on_signal};
 use byteway_auth::Credentials;
 use byteway_results::output::print;
 use byteway_scenario::Options;
@@ -22,6 +22,7 @@ use byteway_scenario::secrets::load_secrets;
 use byteway_serving::serve::{HostControl, ServeAddress, Service, WatchPlace, served_json, served_tables};
 use byteway_text::error::{InputError, with_causes};
 use byteway_text::file::read_secret_file;
+use byteway_text::interrupt::Interrupted;
 
 pub(super) const EXAMPLES: &str = "\
 A device file is a TOML file. A minimal one:
@@ -101,14 +102,12 @@ shutdown takes at most 2 s. Exit codes:
   3  a drive made no progress while its host waited: a defect of Byteway
   4  the shutdown took longer than 1.5 s and was aborted, as by kill -9: flushed data is safe, data written since the
      last Flush may be lost
-  130  a second signal, with the same effect";
+  130  a second signal, with the same effect, or a signal before the drives are ready";
 
 /// Exit code: a drive made no progress.
 const EXIT_STALLED: u8 = 3;
 /// Exit code: the shutdown timed out.
 const EXIT_CUT_OFF: u8 = 4;
-/// Time limit for detaching, flushing and shutting down after a signal. It leaves a margin for a loaded machine within the documented 2 s.
-const END_LIMIT: Duration = Duration::from_millis(1500);
 const CUT_OFF: &str = "the shutdown took longer than 1.5 s and is aborted, as by kill -9: flushed data is \
      safe if the drive is kept in files (--data), data written since the last Flush may be lost";
 
@@ -156,6 +155,10 @@ pub(super) struct Arguments {
     /// Folder for the drives' data, created if necessary. Several drives have a subfolder each, with the drive's name.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Start also if damage of the data directory has lost data: what is lost reads as errors until it is written or deallocated.
+    /// Otherwise such a start is refused.
+    #[arg(long, requires = "data")]
+    accept_losses: bool,
     /// Replace or add a key of every device file. Repeatable; the last value counts.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
@@ -211,6 +214,9 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let watcher = arguments.http.map(Watcher::bind).transpose()?;
     let mut service = Service::load(&arguments.devices, &places, arguments.data.as_deref(), &options)?;
+    if arguments.accept_losses {
+        service.accept_losses();
+    }
     let watching = watcher.map(|watcher| watch(watcher, &mut service)).transpose()?;
     if arguments.control {
         control::listen(service.path_controls())?;
@@ -221,12 +227,22 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let stop = Stop::new()?;
     let said = stop.clone();
+    let is_ready = Arc::new(AtomicBool::default());
+    let was_ready = is_ready.clone();
     on_signal(move || {
-        end_within(END_LIMIT, EXIT_CUT_OFF, CUT_OFF);
+        let was_ready = was_ready.load(Ordering::Relaxed);
+        end_soon(move || {
+            Some(match was_ready {
+                true => (EXIT_CUT_OFF, format!("error: {CUT_OFF}")),
+                // A drive that is being made has no data of a host.
+                false => (EXIT_INTERRUPTED, Interrupted.to_string()),
+            })
+        });
         said.stop();
     });
     let mut announced = Ok(());
     let served = service.run(&stop, |starts| {
+        is_ready.store(true, Ordering::Relaxed);
         // Commands to copy start with spaces, and are not wrapped.
         let lines = service.drives().iter().map(|drive| match arguments.format {
             OutputFormat::Table => arguments.tables.wrapped(&drive.ready_text(starts)),
@@ -275,21 +291,4 @@ fn tls_keys(path: &Path) -> Result<Keys, InputError> {
             "write a line for each host: its NQN, a space, and what `nvme gen-tls-key` prints",
         )
     })
-}
-
-/// Log filter, in the syntax of `tracing_subscriber`'s directives.
-const LOG: &str = "BYTEWAY_LOG";
-
-fn log_to_stderr() -> Result<(), InputError> {
-    let text = std::env::var(LOG).unwrap_or_default();
-    let text = if text.trim().is_empty() { "info" } else { text.trim() };
-    let filter: Targets = text.parse().map_err(|error| {
-        let what = format!("`{LOG}` = {}: {error}", byteway_text::units::excerpt(text));
-        InputError::new(what, "write error, warn, info, debug or trace")
-    })?;
-    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let log = log.without_time().with_target(false).with_ansi(false);
-    // This fails only for a second logger in one process; the first one stays.
-    let _ = tracing_subscriber::registry().with(log.with_filter(filter)).try_init();
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Drives of every supported size, with each profile, precondition and store.
 
-use crate::common::{finish, folder, run};
+use crate::common::{finish, folder, run, with_its_spare};
 use byteway_results::summary::Summary;
 use byteway_scenario::profile::{CAPACITY_BYTES, DRIVES, Profile};
 use byteway_scenario::{Options, Scenario};
@@ -8,11 +8,16 @@ use byteway_text::units::Bytes;
 
 const PROFILES: [&str; 3] = ["samsung-970-pro", "mqsim-mlc", "cosmos-plus"];
 
+/// A drive in a precondition, with the spare that it has.
+fn drive(profile: &str, capacity: &str, precondition: &str, lines: &str) -> String {
+    let section = format!("[drive]\nprofile = '{profile}'\ncapacity = '{capacity}'\n{lines}");
+    with_its_spare(&section) + &format!("precondition = '{precondition}'\n")
+}
+
 /// A short mixed run with trims over the whole drive, verified.
-fn mixed(profile: &str, drive: &str, count: u32) -> Summary {
+fn mixed(drive: &str, count: u32) -> Summary {
     let text = format!(
-        "[drive]\nprofile = \"{profile}\"\n{drive}\n\
-         [[job]]\nname = \"mix\"\nrw = \"randrw\"\niodepth = 16\ncount = {count}\n\
+        "{drive}[[job]]\nname = \"mix\"\nrw = \"randrw\"\niodepth = 16\ncount = {count}\n\
          [[job]]\nname = \"again\"\nrw = \"rw\"\nbs = \"32 KiB\"\nsize = \"16 MiB\"\niodepth = 4\ncount = {}\n\
          [[job]]\nname = \"trims\"\nrw = \"randtrim\"\nbs = \"64 KiB\"\ncount = {}\n",
         count / 2,
@@ -30,7 +35,7 @@ fn every_capacity_profile_and_precondition_runs_and_verifies() {
     for (profile, most) in PROFILES.into_iter().zip(["64 TiB", "16 TiB", "16 TiB"]) {
         for capacity in ["1 GiB", "3 GiB", "64 GiB", "1 TiB", "8 TiB", most] {
             for precondition in ["empty", "filled", "steady"] {
-                mixed(profile, &format!("capacity = \"{capacity}\"\nprecondition = \"{precondition}\""), 200);
+                mixed(&drive(profile, capacity, precondition, ""), 200);
             }
         }
     }
@@ -103,15 +108,13 @@ fn small_blocks_run_and_verify_at_both_ends_of_the_sizes() {
     for (profile, most) in PROFILES.into_iter().zip(["64 TiB", "16 TiB", "8 TiB"]) {
         for capacity in ["1 GiB", most] {
             for precondition in ["empty", "steady"] {
-                let drive = format!(
-                    "capacity = \"{capacity}\"\nprecondition = \"{precondition}\"\nlba_size = \"512 B\""
-                );
+                let drive = drive(profile, capacity, precondition, "lba_size = '512 B'\n");
                 let text = format!(
-                    "[drive]\nprofile = \"{profile}\"\n{drive}\n[[job]]\nrw = \"randrw\"\nbs = \"512 B\"\niodepth = 8\n\
+                    "{drive}[[job]]\nrw = \"randrw\"\nbs = \"512 B\"\niodepth = 8\n\
                      count = 300\n[[job]]\nrw = \"randrw\"\nbs = \"2560 B\"\nsize = \"1 MiB\"\niodepth = 8\ncount = 300\n"
                 );
                 run(&text);
-                mixed(profile, &drive, 100);
+                mixed(&drive, 100);
             }
         }
     }
@@ -123,10 +126,8 @@ fn bytes_and_stamps_give_the_same_result() {
     for profile in PROFILES {
         for lba_size in ["512 B", "4 KiB"] {
             let of = |store: &str| {
-                let drive = format!(
-                    "capacity = \"1 GiB\"\nprecondition = \"steady\"\nlba_size = \"{lba_size}\"\nstore = \"{store}\""
-                );
-                mixed(profile, &drive, 1000).to_json()
+                let lines = format!("lba_size = '{lba_size}'\nstore = '{store}'\n");
+                mixed(&drive(profile, "1 GiB", "steady", &lines), 1000).to_json()
             };
             assert_eq!(of("ram"), of("stamp"), "{profile}, {lba_size}");
         }
@@ -140,9 +141,10 @@ fn names_of_patterns_and_bytes_give_the_same_result() {
         for lba_size in ["512 B", "4 KiB"] {
             let of = |verify: &str| {
                 let drive = format!(
-                    "capacity = \"1 GiB\"\nlba_size = \"{lba_size}\"\nstore = \"{store}\"\n[host]\nverify = {verify}"
+                    "[drive]\nprofile = '{profile}'\ncapacity = '1 GiB'\nlba_size = '{lba_size}'\nstore = '{store}'\n\
+                     [host]\nverify = {verify}\n"
                 );
-                mixed(profile, &drive, 1000).to_json()
+                mixed(&drive, 1000).to_json()
             };
             assert_eq!(of("true"), of("\"bytes\""), "{profile}, {lba_size}");
         }

@@ -1,6 +1,6 @@
 //! Several drives in one run: each has the same results as alone, and the totals are their sums.
 
-use crate::common::{folder, results, run, scenario};
+use crate::common::{folder, results, run, scenario, with_its_spare};
 use byteway_results::results::Results;
 use byteway_results::summary::{Summary, WearSummary};
 use byteway_scenario::{Options, Scenario};
@@ -107,8 +107,8 @@ fn four_drives_give_what_each_gives_alone() {
 fn a_drive_draws_by_its_name() {
     let worn = |name: &str| {
         let drive =
-            "profile = 'tlc-generic-aged'\ncapacity = '4 GiB'\nworn = '60 %'\nprecondition = 'steady'\n";
-        format!("[[drive]]\nname = '{name}'\n{drive}")
+            with_its_spare("[drive]\nprofile = 'tlc-generic-aged'\ncapacity = '4 GiB'\nworn = '60 %'\n");
+        drive.replacen("[drive]", &format!("[[drive]]\nname = '{name}'"), 1) + "precondition = 'steady'\n"
     };
     let job = |name: &str| {
         format!("[[job]]\nname = 'j-{name}'\ndrive = '{name}'\nrw = 'randwrite'\niodepth = 16\ncount = 300\n")
@@ -177,10 +177,10 @@ fn the_whole_is_the_sum_of_its_drives() {
 #[test]
 fn the_wear_of_the_whole_is_over_all_superblocks() {
     let drive = |name: &str, capacity: &str, worn: &str| {
-        format!(
-            "[[drive]]\nname = '{name}'\nprofile = 'tlc-generic-aged'\ncapacity = '{capacity}'\nworn = '{worn}'\n\
-             precondition = 'steady'\n"
-        )
+        let section =
+            format!("[drive]\nprofile = 'tlc-generic-aged'\ncapacity = '{capacity}'\nworn = '{worn}'\n");
+        let drive = with_its_spare(&section).replacen("[drive]", &format!("[[drive]]\nname = '{name}'"), 1);
+        drive + "precondition = 'steady'\n"
     };
     let job = "[[job]]\ndrive = 'all'\nrw = 'randwrite'\niodepth = 16\ncount = 300\n";
     let drives = drive("young", "4 GiB", "10 %") + &drive("old", "8 GiB", "60 %");

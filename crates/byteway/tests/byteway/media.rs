@@ -28,10 +28,15 @@ struct Served(Child);
 
 impl Served {
     fn start(folder: &Path, sets: &[&str]) -> Result<(Served, Value), String> {
+        let arguments: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+        Self::start_as(folder, &arguments)
+    }
+
+    fn start_as(folder: &Path, arguments: &[&str]) -> Result<(Served, Value), String> {
         std::fs::write(folder.join("d.toml"), DRIVE).unwrap();
         let mut command = byteway(folder);
         command.args(["serve", "d.toml", "--vfio-user", "drive", "--data", "data", "--format", "json"]);
-        command.args(sets.iter().flat_map(|set| ["--set", set]));
+        command.args(arguments);
         let errors = File::create(folder.join("serve.err")).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
         let mut line = String::new();
@@ -174,11 +179,11 @@ fn what_is_damaged_is_named() {
     let about = |words: &[&str]| found.iter().any(|text| words.iter().all(|word| text.contains(word)));
     assert!(about(&[&format!("unit {unit} "), "its bytes are not those"]), "{found:?}");
     assert!(
-        about(&["translation page 3", &format!("unit {unit} "), "logical units 3072 to 4095"]),
+        about(&["translation page 3", &format!("unit {unit} "), "logical units 3072 to 4095 are lost"]),
         "{found:?}"
     );
     let refused = Served::start(folder, &[]).err().expect("it is served");
-    assert!(refused.contains("translation page 3") && refused.contains("media check"), "{refused}");
+    assert!(refused.contains("translation page 3") && refused.contains("--accept-losses"), "{refused}");
     data.flip(unit * 4096 + 5);
 
     // The spare area of another unit, with a valid checksum.
@@ -200,16 +205,93 @@ fn what_is_damaged_is_named() {
     // Truncated files.
     let file = File::options().write(true).open(&spare.0).unwrap();
     file.set_len(unit * RECORD_BYTES).unwrap();
-    let found = findings(&check(folder));
-    let about = |words: &[&str]| found.iter().any(|text| words.iter().all(|word| text.contains(word)));
-    assert!(about(&[&format!("unit {unit} "), "spare record is damaged"]), "{} findings", found.len());
-    assert!(about(&["translation page", "nor anywhere else"]), "{} findings", found.len());
+    let output = checked(folder);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("`spare` is shorter than it was"), "{output:?}");
     let checkpoint = Rot::of(folder, "checkpoint");
     let bytes = std::fs::metadata(&checkpoint.0).unwrap().len();
     File::options().write(true).open(&checkpoint.0).unwrap().set_len(bytes - 7).unwrap();
     let output = checked(folder);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("`checkpoint` is damaged"), "{output:?}");
+}
+
+// The open of a FIFO waits for its other end, and a read of it for a writer: for ever.
+#[test]
+fn what_is_no_regular_file_is_named_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    Served::start(folder, &[]).unwrap().0.end();
+    let data = folder.join("data");
+    let names: Vec<_> = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.len() >= 7, "{names:?}");
+    for name in names {
+        let (path, aside) = (data.join(&name), folder.join("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        for is_fifo in [true, false] {
+            match is_fifo {
+                true => rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap(),
+                false => std::fs::create_dir(&path).unwrap(),
+            }
+            let output = checked(folder);
+            let refused = Served::start(folder, &[]).err().expect("it is served");
+            for said in [&*String::from_utf8_lossy(&output.stderr), &refused] {
+                let name = name.to_string_lossy();
+                assert!(said.contains(&format!("`{name}` is not a regular file")), "{name}: {said}");
+            }
+            if is_fifo { std::fs::remove_file(&path) } else { std::fs::remove_dir(&path) }.unwrap();
+        }
+        std::fs::rename(&aside, &path).unwrap();
+    }
+    assert_eq!(check(folder)["good"], true);
+}
+
+// The units of a lost page would read as zeroes, or be refused without a way to save the others.
+#[test]
+fn what_is_lost_is_an_error_where_that_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (served, _) = Served::start(folder, &[]).unwrap();
+    write(folder, "5000");
+    served.end();
+    // A bit of the spare area of a translation page.
+    let (unit, _) = place(folder, Some(Space::new(UNITS, false).map.0 + 3));
+    Rot::of(folder, "spare").flip(unit * RECORD_BYTES + 9);
+    let verdict = check(folder);
+    let lost = verdict["map"]["lost_units"].as_u64().unwrap();
+    assert!((1..=1024).contains(&lost), "{verdict}");
+    let refused = Served::start(folder, &[]).err().expect("it is served");
+    assert!(refused.contains("translation page 3") && refused.contains("--accept-losses"), "{refused}");
+    let (served, ready) = Served::start_as(folder, &["--accept-losses"]).unwrap();
+    assert_eq!(ready["data"]["lost_units"], lost, "{ready}");
+    let read = |size: &str| {
+        // Unverified, since the range would be filled first.
+        let bench = [
+            "bench",
+            "--vfio-user",
+            "drive",
+            "--quiet",
+            "--rw",
+            "read",
+            "--bs",
+            "4k",
+            "--no-verify",
+            "--size",
+            size,
+        ];
+        byteway(folder).args(bench).args(["--count", "4096"]).output().unwrap()
+    };
+    let failed = |size: &str| {
+        let output = read(size);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).contains("Unrecovered Read Error (type 2h, code 81h)")
+    };
+    assert!(!failed("12m"), "those of other pages are read");
+    assert!(failed("16m"));
+    served.end();
+    let found = findings(&check(folder));
+    assert!(found.iter().any(|text| text.contains("lost since an earlier start")), "{found:?}");
+    Served::start(folder, &[]).unwrap().0.end();
 }
 
 // With a profile of another number of page types the medium would be misread.

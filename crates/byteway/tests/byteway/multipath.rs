@@ -229,4 +229,53 @@ fn drives_are_found_by_what_services_say_and_refer_to() {
         bench(folder.path(), "unknown", &["--tcp", &first_at, "--nqn", "nqn.2026-11.org.byteway:none"]);
     assert_eq!(unknown.wait().code(), Some(2), "{}", unknown.error());
     assert!(unknown.error().contains("knows of no subsystem"), "{}", unknown.error());
+    // Without a name there has to be one drive: these are two.
+    let mut nameless = bench(folder.path(), "nameless", &["--tcp", &first_at]);
+    assert_eq!(nameless.wait().code(), Some(2), "{}", nameless.error());
+    for name in [&one.subsystem, &other.subsystem] {
+        assert!(nameless.error().contains(name.as_str()), "{}", nameless.error());
+    }
+}
+
+// Without this a user would have to copy a name where there is only one.
+#[test]
+fn the_only_drive_needs_no_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), "a", &["127.0.0.1:0"], &[]);
+    let job = ["--tcp", &served.addresses[0], "--size", "4m", "--count", "4000", "--iodepth", "8"];
+    verified(&result(bench(folder.path(), "bench", &job)));
+}
+
+// Without this a benchmark would report what it measured before its target died as if that were all.
+#[test]
+fn a_target_that_dies_fails_the_benchmark() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), "a", &["127.0.0.1:0"], &[]);
+    let relay = Relay::to(&served.addresses[0]);
+    let address = relay.address.to_string();
+    let place = ["--tcp", &address, "--subsystem", &served.subsystem, "--timeout", "1s"];
+    let job = ["--rw", "randrw", "--iodepth", "4", "--size", "4m", "--runtime", "60s"];
+    let mut process = bench(folder.path(), "bench", &[&place[..], &job].concat());
+    std::thread::sleep(Duration::from_secs(3));
+    relay.cut();
+    assert_eq!(process.wait().code(), Some(1), "{}", process.error());
+    let error = process.error();
+    assert!(error.contains("connecting again") && error.contains("error: "), "{error}");
+}
+
+// Without this a target that accepts a connection and says nothing would have a user wait for ever.
+#[test]
+fn a_target_that_says_nothing_fails_the_benchmark_and_leaves_it_to_signals() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let place = ["--tcp", &address, "--subsystem", "nqn.2026-11.org.byteway:a"];
+    let mut process = bench(folder.path(), "timeout", &[&place[..], &["--timeout", "1s"]].concat());
+    assert_eq!(process.wait().code(), Some(1), "{}", process.error());
+    for (signal, number) in [(rustix::process::Signal::TERM, 1), (rustix::process::Signal::INT, 2)] {
+        let mut process = bench(folder.path(), &format!("signal-{number}"), &place);
+        std::thread::sleep(Duration::from_secs(2));
+        process.signal(signal);
+        assert_eq!(process.wait().code(), Some(130), "{}", process.error());
+    }
 }

@@ -587,7 +587,7 @@ fn a_drive_of_64_tebibytes_is_kept_in_a_directory() {
         serde_json::from_str::<Value>(&process.out()).unwrap()
     };
     let info = media("info");
-    assert_eq!((number(&info["capacity_bytes"]), number(&info["format"])), (64 << 40, 3), "{info:#}");
+    assert_eq!((number(&info["capacity_bytes"]), number(&info["format"])), (64 << 40, 5), "{info:#}");
     let checked = media("check");
     assert!(checked["findings"].as_array().is_some_and(Vec::is_empty), "{checked:#}");
     let part = service.folder.path().join("data/data-9");

@@ -4,6 +4,7 @@
 //! Checked: each flush and each shutdown completes, leaves nothing in the write buffer, and everything reads back. The drives are as small
 //! as their profiles allow, and consist of the translation layer of served ones, without a host.
 
+use crate::common::{spare, with_its_spare};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans, Timing};
 use byteway_content::{BlockSize, Content, Stamp};
@@ -27,9 +28,15 @@ fn ends(profile: &str, timing: Timing, canary: Option<InjectedDefect>) -> Result
     if Profile::built_in(profile).unwrap().is_hosted() {
         return ends_on_the_host(profile, timing);
     }
-    let text = format!(
-        "[drive]\nprofile = \"{profile}\"\ncapacity = \"1 GiB\"\nprecondition = \"steady\"\n[serve]\ntiming = \"none\"\n"
-    );
+    let of_size = |gib: u32| format!("[drive]\nprofile = '{profile}'\ncapacity = '{gib} GiB'\n");
+    let drive = match Profile::built_in(profile).unwrap().bridge {
+        // A profile's spare is at most 400 %.
+        None => with_its_spare(
+            &(0..).map(|power| of_size(1 << power)).find(|of_size| spare(of_size) < 4.0).unwrap(),
+        ),
+        Some(_) => of_size(1),
+    };
+    let text = format!("{drive}precondition = 'steady'\n[serve]\ntiming = 'none'\n");
     let device = Device::from_text("d.toml", Path::new("."), &text, &Options::default()).unwrap();
     let mut config = build::served(&device, "d");
     config.ftl.canary = canary;

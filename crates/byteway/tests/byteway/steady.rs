@@ -6,7 +6,7 @@
 //! and one superblock. Small drives are slow, so their windows last until the host has filled twenty superblocks at first, and forty later,
 //! with minimums of half a second and one second.
 
-use crate::common::{assert_within, results};
+use crate::common::{assert_within, results, with_its_spare};
 use byteway_content::UNIT_BYTES;
 use byteway_results::results::{Point, Results};
 use byteway_scenario::profile::{DRIVES, Profile};
@@ -31,11 +31,12 @@ fn small(name: &str, precondition: &str) -> (String, u64) {
     if profile.firmware.map_cache.is_some() {
         (buffer, cache) = (buffer.min(4 << 20), "override.firmware.map_cache = '128 KiB'\n");
     }
-    let text = format!(
-        "[drive]\nprofile = '{name}'\ncapacity = '1 GiB'\nprecondition = '{precondition}'\n\
+    let section = format!(
+        "[drive]\nprofile = '{name}'\ncapacity = '1 GiB'\n\
          override.flash.ways = 1\noverride.flash.dies = 1\noverride.flash.pages = {pages}\n\
          override.firmware.write_buffer = '{buffer} B'\n{op}{cache}"
     );
+    let text = with_its_spare(&section) + &format!("precondition = '{precondition}'\n");
     let at_a_time = if flash.slc.is_some() { 3 } else { 1 };
     (text, at_a_time * pages * stripe_units)
 }
@@ -250,8 +251,8 @@ fn what_is_steady_short_or_asked_for_gets_no_note() {
 #[test]
 fn a_rough_start_is_said() {
     let of = |profile: &str, capacity: &str, job: &str| {
-        let drive = format!("profile = '{profile}'\ncapacity = '{capacity}'\nprecondition = 'steady'\n");
-        let results = results(&format!("[drive]\n{drive}[[job]]\n{job}\n"));
+        let drive = with_its_spare(&format!("[drive]\nprofile = '{profile}'\ncapacity = '{capacity}'\n"));
+        let results = results(&format!("{drive}precondition = 'steady'\n[[job]]\n{job}\n"));
         results.summary.notes.iter().any(|note| note.starts_with("rough start:"))
     };
     let writes = "rw = 'randwrite'\niodepth = 8\nruntime = '20 ms'";

@@ -13,6 +13,9 @@ const START: Duration = Duration::from_secs(120);
 /// Time limit of its end: at most 2 s, plus a margin for a loaded machine.
 const END: Duration = Duration::from_secs(20);
 
+/// The most that a profile's spare may be, in per cent.
+const SPARE_MOST: f64 = 400.0;
+
 /// The served drive, and its options.
 #[derive(Debug)]
 pub struct Drive {
@@ -30,7 +33,7 @@ impl Drive {
     pub fn of(profile: &'static str, number: u64) -> Drive {
         let pick = |from: &[&'static str], by: u64| from[(number / by) as usize % from.len()];
         let is_kept = number % 3 == 1;
-        Drive {
+        let mut drive = Drive {
             profile,
             timing: pick(&["none", "model"], 1),
             doorbells: pick(&["mapped", "trapped"], 2),
@@ -38,7 +41,11 @@ impl Drive {
             // A drive in a directory starts empty.
             precondition: if is_kept { "empty" } else { pick(&["steady", "filled", "steady", "empty"], 2) },
             is_kept,
+        };
+        if drive.precondition == "steady" && drive.spare_percent().is_some_and(|spare| spare > SPARE_MOST) {
+            drive.precondition = "filled";
         }
+        drive
     }
 
     /// Capacity in bytes.
@@ -53,18 +60,32 @@ impl Drive {
 
     /// Size of its flash in bytes, including spare flash: the memory that a server may use for a drive in memory.
     pub fn flash_bytes(&self) -> u64 {
-        let device = Device::from_text("d.toml", Path::new("."), &self.text(), &Options::default()).unwrap();
-        let geometry = build::served(&device, "d").geometry;
+        let geometry = build::served(&device(&self.text()), "d").geometry;
         u64::from(geometry.total_blocks()) * u64::from(geometry.units_per_block()) * 4096
+    }
+
+    /// Spare flash over what the drive holds: of one so small it is not its profile's. None for a bridge, which has no flash.
+    fn spare_percent(&self) -> Option<f64> {
+        let text = format!("[drive]\nprofile = \"{}\"\ncapacity = \"{} GiB\"\n", self.profile, self.gib);
+        let drive = device(&text).drive;
+        // Down, so that it is not a block more.
+        drive.profile.bridge.is_none().then(|| (drive.profile.spare(&drive.geometry) * 1e5).floor() / 1e3)
     }
 
     fn text(&self) -> String {
         let Drive { profile, timing, doorbells, gib, precondition, .. } = self;
+        // In the steady state a drive must say that it wants it.
+        let spare = self.spare_percent().filter(|_| *precondition == "steady");
+        let spare = spare.map_or(String::new(), |spare| format!("override.firmware.op = \"{spare} %\"\n"));
         format!(
-            "[drive]\nprofile = \"{profile}\"\ncapacity = \"{gib} GiB\"\nprecondition = \"{precondition}\"\n\
+            "[drive]\nprofile = \"{profile}\"\ncapacity = \"{gib} GiB\"\nprecondition = \"{precondition}\"\n{spare}\
              [serve]\ntiming = \"{timing}\"\ndoorbells = \"{doorbells}\"\n"
         )
     }
+}
+
+fn device(text: &str) -> Device {
+    Device::from_text("d.toml", Path::new("."), text, &Options::default()).unwrap()
 }
 
 /// A server, killed on drop.

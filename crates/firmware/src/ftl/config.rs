@@ -207,6 +207,9 @@ pub struct FtlConfig {
     pub regions: Vec<Region>,
     /// How units changed by [`Ftl::modify`](crate::ftl::Ftl::modify) are stored.
     pub keep: Keep,
+    /// Start also if damage of the medium has lost units of the map: their reads fail until they are written
+    /// or deallocated. Otherwise such a start is refused.
+    pub accepts_losses: bool,
     /// A deliberate defect, for tests of tests.
     #[doc(hidden)]
     pub canary: Option<InjectedDefect>,
@@ -307,6 +310,7 @@ impl Default for FtlConfig {
             base: Base::Empty,
             regions: Vec::new(),
             keep: Keep::Stamps,
+            accepts_losses: false,
             canary: None,
         }
     }

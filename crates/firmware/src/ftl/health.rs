@@ -49,6 +49,12 @@ impl Ftl {
         }
     }
 
+    /// Units that damage of the medium has lost, as found when power came on. They read as errors until they
+    /// are written or deallocated.
+    pub fn lost_units(&self) -> u64 {
+        self.0.power.losses.borrow().units
+    }
+
     /// Waits until [`health`](Ftl::health) may have become worse since the last call: spares are gone, or
     /// writes fail. For one task; changes between calls are not lost.
     pub async fn worsened(&self) {

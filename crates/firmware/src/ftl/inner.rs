@@ -178,6 +178,7 @@ impl State {
             EntryKind::Unmapped => UnitLocation::Nowhere,
             EntryKind::Flash(ppa) => UnitLocation::Flash(ppa),
             EntryKind::Slot(slot) => UnitLocation::Buffered(self.buffer.slot(slot).content.clone()),
+            EntryKind::Lost => UnitLocation::Buffered(Content::unreadable()),
         }
     }
 
@@ -199,7 +200,7 @@ impl State {
     pub(super) fn place_in_flash(&self, lpa: u64) -> Option<Ppa> {
         match self.buffer.in_flash(self.map.table.get(lpa)).kind() {
             EntryKind::Flash(ppa) => Some(ppa),
-            EntryKind::Base | EntryKind::Unmapped | EntryKind::Slot(_) => None,
+            EntryKind::Base | EntryKind::Unmapped | EntryKind::Slot(_) | EntryKind::Lost => None,
         }
     }
 
@@ -231,7 +232,7 @@ impl State {
         let block = match entry.kind() {
             EntryKind::Base => base.block_of(lpa)?,
             EntryKind::Flash(ppa) => self.blocks.block_of(ppa),
-            EntryKind::Unmapped | EntryKind::Slot(_) => return None,
+            EntryKind::Unmapped | EntryKind::Slot(_) | EntryKind::Lost => return None,
         };
         self.blocks.lost(block, 1)
     }

@@ -405,6 +405,17 @@ impl Store {
         }
     }
 
+    /// Whether a programmed unit, of a stripe that is not torn, has no intact spare area.
+    pub(crate) fn is_nameless(&self, ppa: Ppa) -> bool {
+        let (block, stripe) = (self.geometry.block_of(ppa), self.geometry.stripe_of(ppa));
+        let state = &self.blocks[block.0 as usize];
+        let Contents::Files(files) = &self.contents else { return false };
+        stripe < state.programmed
+            && !self.is_torn(block, stripe)
+            && !self.is_base(block, stripe)
+            && files.spare(ppa, state.live).is_none()
+    }
+
     /// The number of a readable stripe: [`Batch::number`].
     pub(crate) fn number(&self, block: BlockId, stripe: u32) -> Option<u64> {
         let state = &self.blocks[block.0 as usize];

@@ -56,7 +56,7 @@ fn what_is_not_this_drives_is_refused() {
     std::fs::remove_file(folder.path().join("thesis.tex")).unwrap();
     drop(open(Arc::new(Directory::take(folder.path()).unwrap())).unwrap());
     let text = std::fs::read_to_string(folder.path().join("format")).unwrap();
-    std::fs::write(folder.path().join("format"), text.replace("version\t2", "version\t9")).unwrap();
+    std::fs::write(folder.path().join("format"), text.replace("version\t4", "version\t9")).unwrap();
     let message = open(Arc::new(Directory::take(folder.path()).unwrap())).err().unwrap().to_string();
     assert!(message.contains("version 9"), "{message}");
     std::fs::remove_file(folder.path().join("checkpoint")).unwrap();
@@ -109,13 +109,13 @@ fn a_directory_of_version_1_is_opened_and_says_more_from_then_on() {
     };
     drop(open(directory()).unwrap());
     let path = folder.path().join("format");
-    let text = std::fs::read_to_string(&path).unwrap().replace("version\t2", "version\t1");
+    let text = std::fs::read_to_string(&path).unwrap().replace("version\t4", "version\t1");
     let (body, _) = text.rsplit_once("crc\t").unwrap();
     std::fs::write(&path, format!("{body}crc\t{:08x}\n", crc32c::crc32c(body.as_bytes()))).unwrap();
     assert_eq!(look(&*directory()).unwrap().version, 1);
     assert_eq!(opened(&bits("3")), Ok(2));
     let summary = look(&*directory()).unwrap();
-    assert_eq!((summary.version, summary.format), (2, bits("3")));
+    assert_eq!((summary.version, summary.format), (4, bits("3")));
     assert_eq!(opened(&bits("3")), Ok(3));
     let refused = opened(&bits("2")).unwrap_err();
     assert!(refused.contains("page_types is 3 there and 2 here"), "{refused}");

@@ -20,7 +20,7 @@ use byteway_wire::nvme::sgl::{SglSubType, SglType};
 use byteway_wire::nvme::vendor::InlineSlots;
 use byteway_wire::nvme::{AdminOpcode, Cqe, CreateCq, CreateSq, DeleteQueue, Sqe, Status};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 
 /// Identifier of the initiator's own commands on the admin queue; the driver does not use it.
@@ -57,6 +57,9 @@ pub struct InitiatorConfig {
     pub in_capsule_bytes: u32,
     /// Authentication, if required.
     pub authenticator: Option<Authenticator>,
+    /// Time limit of each answer to the initiator itself, such as to Connect; without one in time, the connection is
+    /// lost. `None`: no limit.
+    pub timeout: Option<Delay>,
 }
 
 /// An association. A [`Port`](crate::Port) leads to it.
@@ -87,7 +90,11 @@ pub struct Initiator {
     aqa: Cell<Aqa>,
     asq: Cell<u64>,
     acq: Cell<u64>,
+    /// Namespaces of key-value pairs.
+    pairs: RefCell<BTreeSet<u32>>,
     is_gone: Cell<bool>,
+    /// Whether a lost controller is connected again: not before a driver has initialized the first one.
+    is_kept: Cell<bool>,
     is_given_up: Cell<bool>,
     losses: Cell<u64>,
     /// Notifies changes of both.
@@ -128,7 +135,9 @@ impl Initiator {
             aqa: Cell::default(),
             asq: Cell::default(),
             acq: Cell::default(),
+            pairs: RefCell::default(),
             is_gone: Cell::default(),
+            is_kept: Cell::default(),
             is_given_up: Cell::default(),
             losses: Cell::default(),
             strays: Cell::default(),
@@ -168,7 +177,7 @@ impl Initiator {
         self.cntlid.set(CNTLID_DYNAMIC);
         while self.answers.try_receive().is_some() {}
         self.open(0, self.config.admin_entries);
-        let cqe = self.answers.receive().await;
+        let cqe = self.in_time(&self.answers).await;
         let connected = Connected::parse(&cqe).ok_or(ConnectError::Refused(cqe.status()))?;
         self.cntlid.set(connected.cntlid);
         Ok(connected.requirements)
@@ -206,6 +215,28 @@ impl Initiator {
         authenticated
     }
 
+    /// The next answer. Without one in time the connection is lost, which is an answer, too.
+    async fn in_time(&self, answers: &Channel<Cqe>) -> Cqe {
+        let answer = match self.config.timeout {
+            Some(limit) => self.clock.within(limit, answers.receive()).await,
+            None => Some(answers.receive().await),
+        };
+        answer.unwrap_or_else(|| {
+            self.lose();
+            Cqe::new(0, Status::INTERNAL_PATH_ERROR, 0, 0)
+        })
+    }
+
+    /// The namespaces of key-value pairs, whose values have any length.
+    pub(crate) fn set_pairs(&self, nsids: impl Iterator<Item = u32>) {
+        self.pairs.replace(nsids.collect());
+    }
+
+    /// Connects a lost controller again from now on.
+    pub(crate) fn keep(&self) {
+        self.is_kept.set(true);
+    }
+
     /// Waits until the controller is lost: only a reset, which reconnects, brings one back.
     pub(crate) async fn lost(&self) {
         while !self.is_gone.get() {
@@ -230,8 +261,8 @@ impl Initiator {
         }
     }
 
-    /// The target has closed a connection: commands in flight on all of them can't complete.
-    fn lose(&self) {
+    /// Closes all connections, because the target has closed one, or no longer answers: commands in flight can't complete.
+    pub(crate) fn lose(&self) {
         let open: Vec<u16> = self.open.borrow().keys().copied().collect();
         open.into_iter().for_each(|qid| self.close(qid));
         // A task that waits for an answer is notified.
@@ -245,6 +276,11 @@ impl Initiator {
             self.losses.set(self.losses.get() + 1);
             self.lost.notify_all();
         }
+    }
+
+    /// The subsystem.
+    pub(crate) fn subsystem(&self) -> &Nqn {
+        &self.config.subsystem
     }
 
     /// The clock.
@@ -281,7 +317,12 @@ impl Initiator {
     fn send(&self, qid: u16, span: SpanId, sqe: Sqe, data: Vec<u8>) {
         let bytes = (Sqe::SIZE + data.len()) as u64;
         if let Some(connection) = self.connection(qid) {
-            let message = |queued| ToTarget::Command { span, queued, sqe, data };
+            // Key-value commands, and an authentication's; all others move exactly what they ask for.
+            let may_be_short = match qid {
+                0 => sqe.cid() == AUTH_CID,
+                _ => self.pairs.borrow().contains(&sqe.nsid),
+            };
+            let message = |queued| ToTarget::Command { span, queued, sqe, data, may_be_short };
             self.adapter.send(MessageKind::Command, bytes, connection, message);
         }
     }
@@ -316,7 +357,7 @@ impl Initiator {
         let command = PropertyGet { size, offset: offset as u32 };
         let mut tries = 0;
         loop {
-            if self.is_given_up.get() {
+            if self.is_given_up.get() || self.is_gone.get() && !self.is_kept.get() {
                 return u64::MAX;
             }
             if self.is_gone.get()
@@ -348,7 +389,7 @@ impl Initiator {
         }
         while self.answers.try_receive().is_some() {} // stale answers of a lost controller
         self.send(0, SpanId::NONE, sqe, Vec::new());
-        self.answers.receive().await
+        self.in_time(&self.answers).await
     }
 
     /// Writes a register, posted.
@@ -618,7 +659,7 @@ impl QueueTalk<'_> {
             return Err(ConnectError::Refused(Status::INTERNAL_PATH_ERROR));
         }
         self.initiator.send(self.qid, SpanId::NONE, sqe, data);
-        match answers.receive().await.status() {
+        match self.initiator.in_time(answers).await.status() {
             status if status.is_success() => Ok(()),
             status => Err(ConnectError::Refused(status)),
         }

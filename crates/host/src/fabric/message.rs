@@ -33,6 +33,8 @@ pub enum ToTarget {
         sqe: Sqe,
         /// In-capsule data.
         data: Vec<u8>,
+        /// It may succeed with less data for the host than its buffer holds.
+        may_be_short: bool,
     },
     /// The data that a [`ToHost::Fetch`] requested, with its tag.
     Data {

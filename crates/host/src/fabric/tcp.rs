@@ -1,5 +1,6 @@
 //! A host's NVMe/TCP connection (TCP Transport 1.0), without I/O: converts the initiator's messages to PDUs, and the
-//! target's PDUs to messages. Received PDUs are checked: data is accepted only for the buffer of a command in flight.
+//! target's PDUs to messages. Received PDUs are checked: each answers a command in flight, data is accepted in order and
+//! only for its buffer, and a command succeeds only once all its data was moved. Anything else ends the connection.
 
 use super::adapter::Adapter;
 use super::message::{Connection, ToHost, ToTarget};
@@ -16,13 +17,55 @@ use std::collections::BTreeMap;
 /// Maximum data of a received PDU, in bytes.
 const DATA_BYTES_MAX: u32 = 16 << 20;
 
-/// A command in flight, and its data buffer.
-struct Described {
+/// A command in flight.
+struct InFlight {
+    /// The buffer of data that is not in its capsule.
+    buffer: Option<DataBuffer>,
+    /// Number of commands with this identifier: Property Sets, whose responses nothing waits for, share one.
+    count: u32,
+}
+
+/// The data buffer of a command in flight.
+struct DataBuffer {
     address: u64,
     bytes: u32,
     direction: Direction,
+    /// Bytes received, or requested by the target, so far.
+    moved: u32,
+    /// The target has sent the last of the data.
+    is_last: bool,
+    /// The target has requested data that was not sent yet.
+    is_asked: bool,
     /// A data digest was wrong.
     is_damaged: bool,
+    /// The command may succeed with less data than that.
+    may_be_short: bool,
+}
+
+/// Offset of the command identifier in a response, a C2HData and an R2T PDU.
+const CID_IN_RESPONSE: u32 = 20;
+const CID_IN_DATA: u32 = 8;
+/// Offset of the transfer tag in an R2T PDU.
+const TAG_IN_R2T: u32 = 10;
+
+impl DataBuffer {
+    /// Checks that data of `bytes` bytes from `offset` continues what was moved so far, and notes it.
+    fn move_on(&mut self, offset: u32, bytes: u32) -> Result<(), Fatal> {
+        if offset != self.moved || bytes > self.bytes - self.moved {
+            return Err(Fatal::of(FatalStatus::OUT_OF_RANGE));
+        }
+        self.moved += bytes;
+        Ok(())
+    }
+
+    /// Whether the command may succeed now.
+    fn is_complete(&self) -> bool {
+        match self.direction {
+            Direction::ControllerToHost if self.may_be_short => self.is_last || self.moved == 0,
+            Direction::ControllerToHost => self.moved == self.bytes && (self.is_last || self.bytes == 0),
+            _ => self.moved == self.bytes,
+        }
+    }
 }
 
 /// The data of a PDU being received.
@@ -43,12 +86,12 @@ pub struct TcpConnection {
     /// Maximum data of an H2CData PDU, in bytes.
     h2c_bytes_max: u32,
     /// Outstanding commands by identifier.
-    commands: BTreeMap<u16, Described>,
+    commands: BTreeMap<u16, InFlight>,
     /// Requested data, by transfer tag: the command, and the offset.
     asked: BTreeMap<u16, (u16, u32)>,
     coming: Option<Coming>,
     /// Commands that wait for the initialization.
-    early: Vec<(Sqe, Vec<u8>)>,
+    early: Vec<(Sqe, Vec<u8>, bool)>,
     out: Outgoing,
     /// The target has terminated the connection: that gets no answer.
     is_told: bool,
@@ -85,12 +128,15 @@ impl TcpConnection {
     pub fn send(&mut self, adapter: &Adapter, message: ToTarget) {
         match message {
             ToTarget::Open | ToTarget::Close => {}
-            ToTarget::Command { sqe, data, .. } => match self.framing {
-                Some(framing) => self.command(adapter, framing, sqe, data),
-                None => self.early.push((sqe, data)),
+            ToTarget::Command { sqe, data, may_be_short, .. } => match self.framing {
+                Some(framing) => self.command(adapter, framing, sqe, data, may_be_short),
+                None => self.early.push((sqe, data, may_be_short)),
             },
             ToTarget::Data { tag, data } => {
                 if let (Some((cid, offset)), Some(framing)) = (self.asked.remove(&tag), self.framing) {
+                    if let Some(buffer) = self.buffer(cid) {
+                        buffer.is_asked = false;
+                    }
                     self.data(framing, (cid, tag), offset, &data);
                 }
                 adapter.reuse(data);
@@ -98,18 +144,48 @@ impl TcpConnection {
         }
     }
 
-    fn command(&mut self, adapter: &Adapter, framing: Framing, mut sqe: Sqe, data: Vec<u8>) {
+    fn command(
+        &mut self,
+        adapter: &Adapter,
+        framing: Framing,
+        mut sqe: Sqe,
+        data: Vec<u8>,
+        may_be_short: bool,
+    ) {
+        let mut buffer = None;
         if let (true, Ok(DataPointer::Keyed { address, bytes, .. })) =
             (sqe.psdt() != 0, DataPointer::parse(&sqe.sgl()))
         {
             let own = FabricsType::of(&sqe).map(FabricsType::direction);
             let direction = own.unwrap_or(Direction::of(sqe.opcode()));
-            let described = Described { address, bytes, direction, is_damaged: false };
-            self.commands.insert(sqe.cid(), described);
+            let (moved, is_last, is_asked, is_damaged) = (0, false, false, false);
+            buffer = Some(DataBuffer {
+                address,
+                bytes,
+                direction,
+                moved,
+                is_last,
+                is_asked,
+                is_damaged,
+                may_be_short,
+            });
             sqe = sqe.with_sgl(DataPointer::Transport { bytes }.descriptor());
         }
+        let in_flight = self.commands.entry(sqe.cid()).or_insert(InFlight { buffer: None, count: 0 });
+        (in_flight.buffer, in_flight.count) = (buffer, in_flight.count + 1);
         self.out.push(framing, &Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &data);
         adapter.reuse(data);
+    }
+
+    /// The data buffer of a command in flight.
+    fn buffer(&mut self, cid: u16) -> Option<&mut DataBuffer> {
+        self.commands.get_mut(&cid)?.buffer.as_mut()
+    }
+
+    /// The buffer of a command in flight to which, or from which, data may go.
+    fn buffer_for(&mut self, cid: u16, direction: Direction) -> Result<&mut DataBuffer, Fatal> {
+        let buffer = self.buffer(cid).filter(|buffer| buffer.direction == direction);
+        buffer.ok_or(Fatal::field(CID_IN_DATA))
     }
 
     fn data(&mut self, framing: Framing, (cid, tag): (u16, u16), offset: u32, data: &[u8]) {
@@ -155,11 +231,11 @@ impl TcpConnection {
                 Event::End { intact } => {
                     let Some(Coming { cid, ends, .. }) = self.coming.take() else { continue };
                     // A wrong data digest fails its command, not the connection (TCP Transport 1.0, 3.5).
-                    if let (false, Some(described)) = (intact, self.commands.get_mut(&cid)) {
-                        described.is_damaged = true;
+                    if let (false, Some(buffer)) = (intact, self.buffer(cid)) {
+                        buffer.is_damaged = true;
                     }
                     if ends {
-                        self.respond(adapter, Cqe::new(cid, Status::SUCCESS, 0, 0));
+                        self.respond(adapter, Cqe::new(cid, Status::SUCCESS, 0, 0))?;
                     }
                 }
             }
@@ -174,38 +250,32 @@ impl TcpConnection {
                 self.h2c_bytes_max = response.maxh2cdata;
                 let framing = agreed.framing_to(End::Controller);
                 self.framing = Some(framing);
-                for (sqe, data) in std::mem::take(&mut self.early) {
-                    self.command(adapter, framing, sqe, data);
+                for (sqe, data, may_be_short) in std::mem::take(&mut self.early) {
+                    self.command(adapter, framing, sqe, data, may_be_short);
                 }
             }
-            Pdu::CapsuleResp(response) => self.respond(adapter, response.cqe),
+            Pdu::CapsuleResp(response) => self.respond(adapter, response.cqe)?,
             Pdu::C2hData(header) => {
-                let described = self
-                    .commands
-                    .get(&header.cccid)
-                    .filter(|one| one.direction == Direction::ControllerToHost);
-                let described = described.ok_or(Fatal::field(8))?;
-                let end = u64::from(header.datao) + u64::from(data_bytes);
-                if header.datal != data_bytes || end > u64::from(described.bytes) {
-                    return Err(Fatal::of(FatalStatus::OUT_OF_RANGE));
+                let buffer = self.buffer_for(header.cccid, Direction::ControllerToHost)?;
+                if buffer.is_last {
+                    return Err(Fatal::of(FatalStatus::SEQUENCE));
                 }
-                self.coming = Some(Coming {
-                    cid: header.cccid,
-                    address: described.address + u64::from(header.datao),
-                    ends: header.ch.flags.success(),
-                });
+                buffer.move_on(header.datao, data_bytes)?;
+                buffer.is_last = header.ch.flags.last_pdu();
+                let address = buffer.address + u64::from(header.datao);
+                self.coming = Some(Coming { cid: header.cccid, address, ends: header.ch.flags.success() });
             }
             Pdu::R2t(request) => {
-                let described = self
-                    .commands
-                    .get(&request.cccid)
-                    .filter(|one| one.direction == Direction::HostToController);
-                let described = described.ok_or(Fatal::field(8))?;
-                let end = u64::from(request.r2to) + u64::from(request.r2tl);
-                if end > u64::from(described.bytes) {
-                    return Err(Fatal::of(FatalStatus::OUT_OF_RANGE));
+                if self.asked.contains_key(&request.ttag) {
+                    return Err(Fatal::field(TAG_IN_R2T));
                 }
-                let address = described.address + u64::from(request.r2to);
+                let buffer = self.buffer_for(request.cccid, Direction::HostToController)?;
+                // One R2T of a command at a time: MAXR2T of the ICReq.
+                if std::mem::replace(&mut buffer.is_asked, true) {
+                    return Err(Fatal::of(FatalStatus::LIMIT_EXCEEDED));
+                }
+                buffer.move_on(request.r2to, request.r2tl)?;
+                let address = buffer.address + u64::from(request.r2to);
                 self.asked.insert(request.ttag, (request.cccid, request.r2to));
                 let fetch = ToHost::Fetch { tag: request.ttag, address, bytes: request.r2tl };
                 adapter.deliver(self.connection, fetch);
@@ -220,13 +290,26 @@ impl TcpConnection {
         Ok(())
     }
 
-    fn respond(&mut self, adapter: &Adapter, mut cqe: Cqe) {
-        let is_damaged = self.commands.remove(&cqe.cid).is_some_and(|described| described.is_damaged);
-        if is_damaged && cqe.status().is_success() {
-            cqe = Cqe::new(cqe.cid, Status::TRANSIENT_TRANSPORT_ERROR, cqe.sqid, cqe.sqhd);
+    fn respond(&mut self, adapter: &Adapter, mut cqe: Cqe) -> Result<(), Fatal> {
+        let in_flight = self.commands.get_mut(&cqe.cid).ok_or(Fatal::field(CID_IN_RESPONSE))?;
+        in_flight.count -= 1;
+        if let Some(buffer) = in_flight.buffer.take() {
+            if cqe.status().is_success() && !buffer.is_complete() {
+                return Err(Fatal::of(FatalStatus::SEQUENCE));
+            }
+            if cqe.status().is_success() && buffer.is_damaged {
+                cqe = Cqe::new(cqe.cid, Status::TRANSIENT_TRANSPORT_ERROR, cqe.sqid, cqe.sqhd);
+            }
+            if buffer.is_asked {
+                self.asked.retain(|_, (cid, _)| *cid != cqe.cid);
+            }
+        }
+        if in_flight.count == 0 {
+            self.commands.remove(&cqe.cid);
         }
         let response = ToHost::Response { span: SpanId::NONE, queued: Delay::ZERO, cqe };
         adapter.deliver(self.connection, response);
+        Ok(())
     }
 
     /// Bytes to be sent.

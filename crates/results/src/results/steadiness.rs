@@ -11,7 +11,7 @@
 //!   total, a few garbage collections dominate the figures.
 
 use super::Series;
-use byteway_scenario::{Precondition, Scenario};
+use byteway_scenario::{DrivePlan, Precondition, Scenario};
 use byteway_workload::{Issue, JobPlan};
 
 /// Prefix of these notes.
@@ -102,6 +102,19 @@ pub fn rough_start(scenario: &Scenario, number: usize, writes: bool) -> Option<S
             "rough start: with {superblocks:.1} superblocks of data on a die the constructed steady state is an approximation, and \
              writes start up to a quarter faster or slower than in the steady state; choose a larger `drive.capacity`, or set `ramp_time` \
              to exclude the start"
+        )
+    })
+}
+
+/// A note for a drive that collected garbage with another spare than its profile asks for, because it is small. In the steady state a
+/// scenario refuses it.
+pub fn other_spare(scenario: &Scenario, number: usize, collected: u64) -> Option<String> {
+    let DrivePlan { profile, geometry, .. } = &scenario.drives[number].plan;
+    (collected > 0 && !profile.has_its_spare(geometry)).then(|| {
+        format!(
+            "spare: of so small a drive it is {:.3} %, in whole superblocks, and not firmware.op = {}; writes are amplified as with that",
+            100.0 * profile.spare(geometry),
+            profile.firmware.op
         )
     })
 }

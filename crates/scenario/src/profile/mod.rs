@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use byteway_clock::Delay;
+use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_link::{Generation, PcieConfig};
 use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 use byteway_wire::nvme::vendor::Extension;
@@ -574,6 +575,8 @@ impl Geometry {
 /// collection: on average half a block, partly free or open. The translation layer uses the same figure
 /// (`FtlConfig::user_units_at`).
 const OPEN_BLOCKS: f64 = 0.5;
+/// Blocks of a plane up to which a capacity is looked for that has its spare.
+const BLOCKS_SEARCHED: u32 = 1 << 14;
 
 /// Maximum number of 4 KiB units that the planes of a die read or program at once.
 const STRIPE_UNITS_MAX: u64 = 64;
@@ -841,10 +844,49 @@ impl Profile {
     /// rest.
     pub(crate) fn geometry(&self, capacity: Bytes) -> Result<Geometry, KeyError> {
         let narrow = self.geometry_with(capacity, false)?;
-        if narrow.raw_bytes() / MAP_UNIT_BYTES <= byteway_flash::Geometry::NARROW_UNITS_MAX {
+        if !is_wide(&narrow) {
             return Ok(narrow);
         }
         self.geometry_with(capacity, true)
+    }
+
+    /// Spare flash over what the drive holds, net of what holds no data: `firmware.op`, up to whole blocks. A plane of a small drive
+    /// has few blocks, and as many as garbage collection needs at least.
+    pub fn spare(&self, geometry: &Geometry) -> f64 {
+        let idle = f64::from(self.flash.reserved_blocks() + geometry.gc_urgent_blocks) + OPEN_BLOCKS;
+        let bytes =
+            f64::from(geometry.plane_count()) * f64::from(geometry.pages) * f64::from(geometry.page_bytes);
+        let net = (f64::from(geometry.blocks) - idle) * bytes;
+        net / self.held_bytes(geometry.capacity_bytes, is_wide(geometry)) as f64 - 1.0
+    }
+
+    /// Whether random overwrites are amplified as `firmware.op` makes them, within a tenth.
+    pub fn has_its_spare(&self, geometry: &Geometry) -> bool {
+        let asked = greedy_write_amplification(self.firmware.op.0 / 100.0);
+        self.flash.blocks.is_some()
+            || (greedy_write_amplification(self.spare(geometry)) / asked - 1.0).abs() <= 0.1
+    }
+
+    /// The smallest capacity from `capacity` on at which [`Profile::has_its_spare`].
+    pub fn capacity_with_its_spare(&self, capacity: Bytes) -> Option<Bytes> {
+        let found = self.geometry(capacity).ok()?;
+        let block = f64::from(found.plane_count()) * f64::from(found.pages) * f64::from(found.page_bytes);
+        // Where blocks come out whole.
+        let whole = |blocks: u32| {
+            let idle = f64::from(self.flash.reserved_blocks() + found.gc_urgent_blocks) + OPEN_BLOCKS;
+            let bytes = (f64::from(blocks) - idle) * block / (1.0 + self.firmware.op.0 / 100.0);
+            Bytes((bytes as u64) >> 20 << 20)
+        };
+        (found.blocks..found.blocks.saturating_add(BLOCKS_SEARCHED))
+            .map(whole)
+            .filter(|whole| *whole >= capacity)
+            .find(|whole| self.geometry(*whole).is_ok_and(|geometry| self.has_its_spare(&geometry)))
+    }
+
+    /// Bytes that always occupy flash: a map that is not completely in DRAM is stored there in addition to the data.
+    fn held_bytes(&self, capacity: u64, is_wide: bool) -> u64 {
+        let map_pages = byteway_firmware::Space::new(capacity / MAP_UNIT_BYTES, is_wide).map.1;
+        capacity + if self.firmware.map_cache.is_some() { map_pages * MAP_UNIT_BYTES } else { 0 }
     }
 
     /// Like [`Profile::geometry`]; `is_wide` tells whether map entries have 8 bytes.
@@ -863,10 +905,7 @@ impl Profile {
         // At most 2^10 x 2^6 x 2^3 planes, 2^13 pages, 2^18 bytes: the products are far below 2^64.
         let planes = u64::from(flash.channels * flash.ways * flash.dies * flash.planes);
         let block_bytes = u64::from(flash.pages) * flash.page.0;
-        // A map that is not completely in DRAM is stored in flash in addition to the data.
-        let map_pages = byteway_firmware::Space::new(capacity.0 / MAP_UNIT_BYTES, is_wide).map.1;
-        let map_bytes = if self.firmware.map_cache.is_some() { map_pages * MAP_UNIT_BYTES } else { 0 };
-        let held_bytes = capacity.0 + map_bytes;
+        let held_bytes = self.held_bytes(capacity.0, is_wide);
         let user = held_bytes.div_ceil(planes * block_bytes);
         let spare = 1.0 + self.firmware.op.0 / 100.0;
         let of = |share: Percent, blocks: u64, least: u64| {
@@ -922,6 +961,11 @@ impl Profile {
             gc_urgent_blocks: urgent as u32,
         })
     }
+}
+
+/// Whether map entries of a drive have 8 bytes.
+fn is_wide(geometry: &Geometry) -> bool {
+    geometry.raw_bytes() / MAP_UNIT_BYTES > byteway_flash::Geometry::NARROW_UNITS_MAX
 }
 
 fn page_times(path: &str, times: &[Picos], types: usize) -> Result<(), KeyError> {

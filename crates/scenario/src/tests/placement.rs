@@ -139,7 +139,7 @@ fn mistakes_of_arrays_are_named_where_they_stand() {
     };
     assert_error(two("capacity = \"2 GiB\""), "s.toml:5:", "another capacity", "the same `capacity`");
     assert_error(
-        two("capacity = \"1 GiB\"\nprecondition = \"steady\""),
+        two("capacity = \"1 GiB\"\nprecondition = \"filled\""),
         "s.toml:9:",
         "start empty",
         "leave it out",

@@ -101,6 +101,7 @@ fn visit(
         admin_entries: 32,
         in_capsule_bytes: 4096,
         authenticator,
+        timeout: None,
     };
     let main = async move {
         match Initiator::connect(&adapter, Memory::simulated(), config).await {

@@ -87,6 +87,7 @@ fn connected<W: Future<Output = u64>>(
         admin_entries: 32,
         in_capsule_bytes: 4096,
         authenticator: None,
+        timeout: None,
     };
     let main = async move {
         let connected = Initiator::connect(&adapter, Memory::simulated(), config).await;

@@ -122,11 +122,14 @@ impl ConnectData {
             .map_err(|_| InvalidParameter::in_data(offset_of!(ConnectData, subnqn) as u16))
     }
 
-    /// Name of the host.
+    /// Name of the host; [`Nqn::NONE`] if it is empty.
     ///
     /// # Errors
     /// [`InvalidParameter`] with the name's offset if it is malformed.
     pub fn host(&self) -> Result<Nqn, InvalidParameter> {
+        if self.hostnqn[0] == 0 {
+            return Ok(Nqn::NONE);
+        }
         Nqn::from_field(&self.hostnqn)
             .map_err(|_| InvalidParameter::in_data(offset_of!(ConnectData, hostnqn) as u16))
     }

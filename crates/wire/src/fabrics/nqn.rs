@@ -50,6 +50,9 @@ pub struct Nqn {
 }
 
 impl Nqn {
+    /// No name: what some hosts, such as SPDK's perf, give as their own. No check accepts it.
+    pub const NONE: Nqn = Nqn { bytes: [0; NQN_BYTES_MAX], length: 0 };
+
     /// Checks a name.
     ///
     /// # Errors

@@ -140,6 +140,7 @@ async fn fabric(how: How, clock: &Clock, link: Port) -> Port {
         admin_entries: 32,
         in_capsule_bytes: 8192,
         authenticator: None,
+        timeout: None,
     };
     Port::Fabric(Initiator::connect(&adapter, Memory::simulated(), config).await.unwrap())
 }

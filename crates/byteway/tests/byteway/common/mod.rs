@@ -24,6 +24,23 @@ pub fn round(drive: &str, rest: &str) -> String {
     format!("[host]\nprofile = 'round-host.toml'\n[drive]\nprofile = 'round.toml'\n{drive}\n{rest}\n")
 }
 
+/// Spare of the drive of a `[drive]` section, in relation to what it holds.
+pub fn spare(section: &str) -> f64 {
+    let found = scenario(&format!("{section}[[job]]\nrw = 'randwrite'\ncount = 1\n"));
+    let plan = &found.drives[0].plan;
+    plan.profile.spare(&plan.geometry)
+}
+
+/// A `[drive]` section with the spare that its capacity has, in place of its profile's `firmware.op`: a small drive that begins in the
+/// steady state must say that it wants it. `section` has no precondition yet.
+pub fn with_its_spare(section: &str) -> String {
+    // Down, so that it is not a block more.
+    let spare = (spare(section) * 1e5).floor() / 1e3;
+    let lines = section.lines().filter(|line| !line.starts_with("override.firmware.op"));
+    lines.map(|line| format!("{line}\n")).collect::<String>()
+        + &format!("override.firmware.op = '{spare} %'\n")
+}
+
 /// Parses a scenario.
 pub fn scenario(text: &str) -> Scenario {
     scenario_with(text, &[])

@@ -1,27 +1,25 @@
 //! Audit after recovery: compares the map with the spare areas, before a damaged directory is trusted.
 //!
 //! It verifies that
-//! - the translation pages named by the root are present and readable, unless newer ones were found or all
-//!   their units are known without them;
-//! - a logical unit is where its translation page says, or a newer version was found, or it was deallocated
-//!   since;
+//! - recovery lost nothing: the translation pages named by the root are present and intact, unless newer ones
+//!   were found or all their units are known without them; and each logical unit is where its page says, or a
+//!   newer version was found, or it was deallocated since;
+//! - nor did an earlier one, of units that were not written since;
 //! - where the map locates a unit, the spare area names that unit, so no two units share an address;
 //! - no readable unit of the array is a later version of its logical unit than the one in the map;
 //! - base data that the map refers to have not been erased.
 //!
 //! It does not verify contents, except those of translation pages, nor that an unmapped unit was deallocated
 //! if no translation page has a location for it.
+//!
+//! It tells what reads will do: it is the recovery of a start that does.
 
-use crate::ftl::durable::journal::{self, Trim};
-use crate::ftl::durable::root::Root;
 use crate::ftl::inner::Ftl;
 use crate::ftl::inner::Inner;
-use crate::ftl::map::page;
 use crate::ftl::map::table::{Entry, EntryKind};
 use crate::ftl::space::UnitKind;
-use byteway_content::UNIT_BYTES;
 use byteway_flash::{BlockId, NO_LPA, Ppa};
-use std::ops::Range;
+use std::collections::BTreeSet;
 
 /// Result of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +28,8 @@ pub struct Audit {
     pub pages: u64,
     /// Host units checked that the map locates in flash, other than in the base state.
     pub units: u64,
+    /// Units found to be lost by this recovery, because of which a start is refused unless it accepts losses.
+    pub lost_units: u64,
     /// The first [`Audit::FINDINGS_MAX`] findings.
     pub findings: Vec<Disagreement>,
     /// Total number of findings.
@@ -39,50 +39,42 @@ pub struct Audit {
 /// A defect of the map. Units are numbered over the array, logical units from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Disagreement {
-    /// A translation page is not at the address in the root.
+    /// A translation page is damaged, or not at the address in the root.
     #[error(
-        "translation page {page} is not in unit {unit}, where the root says, nor anywhere else: the location of \
-         logical units {first} to {last} is unknown; restore the directory from a copy"
+        "translation page {page} {}: {lost} of the logical units {first} to {last} are lost and read as errors; write \
+         them again, or restore the directory from a copy",
+        if *is_damaged { format!("in unit {unit} is damaged") }
+        else { format!("is not in unit {unit}, where the root says, nor anywhere else") }
     )]
-    PageGone {
+    Page {
         /// Number of the page.
         page: u32,
-        /// Address according to the root.
+        /// Its address.
         unit: u64,
+        /// Whether it is there.
+        is_damaged: bool,
         /// First logical unit that it covers.
         first: u64,
         /// Last logical unit that it covers.
         last: u64,
+        /// Units without a later version.
+        lost: u64,
     },
-    /// An older version of a translation page replaces the one that the root names.
+    /// Units that an earlier start found to be lost.
     #[error(
-        "translation page {page} is not in unit {unit}, where the root says, and an older version is in unit {older}: \
-         logical units {first} to {last} may read as older versions; restore the directory from a copy"
+        "logical units {first} to {last} are lost since an earlier start and read as errors; write them again, from a \
+         copy"
     )]
-    PageOlder {
-        /// Number of the page.
-        page: u32,
-        /// Address according to the root.
-        unit: u64,
-        /// Address of the older version.
-        older: u64,
-        /// First logical unit that it covers.
+    StillLost {
+        /// First logical unit.
         first: u64,
-        /// Last logical unit that it covers.
+        /// Last logical unit.
         last: u64,
-    },
-    /// A translation page is unreadable.
-    #[error("translation page {page} in unit {unit} is damaged; restore the directory from a copy")]
-    PageDamaged {
-        /// Number of the page.
-        page: u32,
-        /// Address.
-        unit: u64,
     },
     /// The version that a translation page refers to does not exist, and no newer one has replaced it.
     #[error(
         "logical unit {lpa}: its translation page says unit {unit}, which {holds}, and no newer version exists; it reads \
-         as zeroes: write it again, from a copy"
+         as an error: write it again, from a copy"
     )]
     Lost {
         /// The logical unit.
@@ -153,16 +145,9 @@ impl Ftl {
     pub async fn audit(&self) -> Audit {
         self.end_tasks();
         let inner = &*self.0;
-        let mut trims: Vec<Trim> = Vec::new();
-        for page in inner.flash.read_journal().await {
-            trims.extend(journal::decode(&page));
-        }
-        let roots = [inner.flash.read_root(0).await, inner.flash.read_root(1).await];
-        let root = roots.iter().flatten().filter_map(|bytes| Root::decode(bytes));
-        let root = root.max_by_key(|root| root.generation).unwrap_or_default();
         let mut audit = Audit::default();
-        check_root(inner, &root, &trims, &mut audit);
-        check_pages(inner, &root, &trims, &mut audit).await;
+        check_lost(inner, &mut audit);
+        count_pages(inner, &mut audit);
         check_places(inner, &mut audit);
         check_array(inner, &mut audit);
         check_base(inner, &mut audit);
@@ -183,109 +168,43 @@ fn sequence(inner: &Inner, lpa: u64, ppa: Ppa) -> Option<u64> {
     inner.flash.spare(ppa).filter(|spare| spare.lpa == lpa).map(|spare| spare.sequence)
 }
 
-/// The unit of a translation page, and the range of host units that it covers.
-fn page_units(inner: &Inner, page: u32) -> (u64, Range<u64>) {
-    let state = inner.state.borrow();
-    (state.map.pages.unit(page), state.map.pages.units(page))
-}
-
-fn page_count(inner: &Inner) -> u32 {
-    inner.state.borrow().map.pages.count()
-}
-
-/// Checks that the translation pages named by the root, or newer ones, are present.
-fn check_root(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
-    for run in &root.pages {
-        let EntryKind::Flash(ppa) = run.place.kind() else { continue };
-        if run.first >= page_count(inner) {
-            continue;
-        }
-        let (page, (unit, units)) = (run.first, page_units(inner, run.first));
-        if sequence(inner, unit, ppa).is_some() {
-            continue;
-        }
-        let (first, last) = (units.start, units.end - 1);
-        let found = match entry(inner, unit).kind() {
-            EntryKind::Flash(found) => sequence(inner, unit, found).map(|sequence| (found, sequence)),
-            _ => None,
-        };
-        match found {
-            // A page whose units were all deallocated may be gone before the next root records it.
-            None if is_known_without(inner, root, trims, &units) => {}
-            None => audit.find(Disagreement::PageGone { page, unit: ppa.0, first, last }),
-            // Nothing was moved where nothing was erased since, so the page should be there.
-            Some((found, sequence)) if sequence < root.settled && is_as_then(inner, root, ppa) => {
-                let older = found.0;
-                audit.find(Disagreement::PageOlder { page, unit: ppa.0, older, first, last });
-            }
-            Some(_) => {}
+/// Reports what is lost: found by this recovery, or recorded by an earlier one.
+fn check_lost(inner: &Inner, audit: &mut Audit) {
+    let losses = &*inner.power.losses.borrow();
+    audit.lost_units = losses.units;
+    losses.findings.iter().for_each(|finding| audit.find(*finding));
+    let (mut pages, mut units) = (BTreeSet::new(), BTreeSet::new());
+    for finding in &losses.findings {
+        match finding {
+            Disagreement::Page { page, .. } => _ = pages.insert(*page),
+            Disagreement::Lost { lpa, .. } => _ = units.insert(*lpa),
+            _ => {}
         }
     }
-}
-
-/// Whether all of these units have newer versions than the root's, or were deallocated since.
-fn is_known_without(inner: &Inner, root: &Root, trims: &[Trim], units: &Range<u64>) -> bool {
-    let trims: Vec<&Trim> = trims.iter().filter(|trim| is_since(root, trim, units)).collect();
-    units.clone().all(|lpa| match entry(inner, lpa).kind() {
-        EntryKind::Flash(_) | EntryKind::Slot(_) => true,
-        EntryKind::Base | EntryKind::Unmapped => trims.iter().any(|trim| range(trim).contains(&lpa)),
-    })
-}
-
-fn range(trim: &Trim) -> Range<u64> {
-    trim.first..trim.first.saturating_add(trim.count)
-}
-
-/// Whether a deallocation after the root covers some of these units.
-fn is_since(root: &Root, trim: &Trim, units: &Range<u64>) -> bool {
-    let Range { start, end } = range(trim);
-    trim.sequence >= root.settled && start < units.end && end > units.start
-}
-
-/// Whether a superblock has not been erased or opened since the root was written.
-fn is_as_then(inner: &Inner, root: &Root, ppa: Ppa) -> bool {
-    if ppa.0 >= inner.geometry.total_units() {
-        return false;
-    }
-    let block = inner.geometry.block_of(ppa);
-    let first = inner.flash.stripe_number(block, 0);
-    first.is_some_and(|number| number < root.first_stripe)
-}
-
-/// Checks that the map agrees with the translation pages, or has something newer.
-async fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
-    for page in 0..page_count(inner) {
-        let (unit, units) = page_units(inner, page);
-        let EntryKind::Flash(ppa) = entry(inner, unit).kind() else { continue };
-        audit.pages += 1;
-        let Some(content) = inner.flash.intact(ppa).await.filter(|_| sequence(inner, unit, ppa).is_some())
-        else {
-            audit.find(Disagreement::PageDamaged { page, unit: ppa.0 });
-            continue;
-        };
-        let mut bytes = [0; UNIT_BYTES];
-        content.write_to(&mut bytes);
-        let said = page::decode(&bytes, inner.space, page).map(|(lpa, entry)| (lpa, entry.kind()));
-        // Locations in the map are checked by `check_places`.
-        let nowhere: Vec<(u64, Ppa)> = said
-            .filter_map(|(lpa, said)| match said {
-                EntryKind::Flash(said) if entry(inner, lpa) == Entry::UNMAPPED => Some((lpa, said)),
-                _ => None,
-            })
-            .collect();
-        if nowhere.is_empty() {
-            continue;
+    let mut run: Option<(u64, u64)> = None;
+    inner.state.borrow().map.table.each_kept(0..inner.space.user, |lpa, entry| {
+        let is_reported = || pages.contains(&inner.space.page_of(lpa)) || units.contains(&lpa);
+        if entry != Entry::LOST || is_reported() {
+            return;
         }
-        let trims: Vec<&Trim> = trims.iter().filter(|trim| is_since(root, trim, &units)).collect();
-        for (lpa, said) in nowhere {
-            let there = sequence(inner, lpa, said);
-            let ends =
-                |trim: &&Trim| range(trim).contains(&lpa) && there.is_none_or(|state| state < trim.sequence);
-            if !trims.iter().any(ends) {
-                audit.find(Disagreement::Lost { lpa, unit: said.0, holds: holds(inner, said) });
+        match &mut run {
+            Some((_, last)) if *last + 1 == lpa => *last = lpa,
+            _ => {
+                if let Some((first, last)) = run.replace((lpa, lpa)) {
+                    audit.find(Disagreement::StillLost { first, last });
+                }
             }
         }
+    });
+    if let Some((first, last)) = run {
+        audit.find(Disagreement::StillLost { first, last });
     }
+}
+
+fn count_pages(inner: &Inner, audit: &mut Audit) {
+    let (first, count) = inner.space.map;
+    let is_in_flash = |unit: &u64| matches!(entry(inner, *unit).kind(), EntryKind::Flash(_));
+    audit.pages = (first..first + count).filter(is_in_flash).count() as u64;
 }
 
 /// Checks that units are where the map locates them.

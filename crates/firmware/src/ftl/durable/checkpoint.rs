@@ -66,7 +66,7 @@ impl State {
             let page = (unit - self.map.pages.unit(0)) as u32;
             let place = self.buffer.in_flash(entry);
             match (place.kind(), runs.last_mut()) {
-                (EntryKind::Base | EntryKind::Slot(_), _) => {}
+                (EntryKind::Base | EntryKind::Slot(_) | EntryKind::Lost, _) => {}
                 (EntryKind::Unmapped, Some(last))
                     if last.place == place && last.first + last.count == page =>
                 {
@@ -93,6 +93,11 @@ impl State {
         let Checkpoints { units_then, asked, done, .. } = self.checkpoints;
         every > 0 && asked == done && self.counters.units_programmed() - units_then >= every
     }
+}
+
+/// Units that hosts have written and deallocated.
+fn host_changes(state: &State) -> (u64, u64) {
+    (state.counters.user_units_written, state.counters.units_deallocated)
 }
 
 impl Inner {
@@ -151,7 +156,7 @@ impl Inner {
         self.settle_units().await?;
         // All fields of the root, and the set of dirty pages, are taken in one step: the root must cover
         // exactly what these pages reflect.
-        let (mut root, dirty) = {
+        let (mut root, dirty, given) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             state.checkpoints.units_then = state.counters.units_programmed();
@@ -172,7 +177,7 @@ impl Inner {
                 ..Root::default()
             };
             state.journal.seal(root.settled);
-            (root, state.map.pages.dirty())
+            (root, state.map.pages.dirty(), host_changes(state))
         };
         for page in dirty {
             if !self.state.borrow().map.pages.is_dirty(page) || self.is_marked(page) {
@@ -194,6 +199,8 @@ impl Inner {
         let bytes = {
             let state = self.state.borrow();
             root.pages = state.page_runs();
+            // What came meanwhile is not in the pages.
+            root.is_clean &= given == host_changes(&state);
             (root.next_sequence, root.next_number) =
                 (state.buffer.next_sequence(), state.filling.next_number);
             debug_assert!(root.first_stripe <= root.next_number && root.settled <= root.next_sequence);
@@ -209,7 +216,7 @@ impl Inner {
             "one checkpoint is written at a time"
         );
         debug_assert!(root.settled <= state.buffer.settled(), "what was settled stays settled");
-        (state.checkpoints.generation, state.checkpoints.is_clean) = (root.generation, is_clean);
+        (state.checkpoints.generation, state.checkpoints.is_clean) = (root.generation, root.is_clean);
         state.counters.checkpoints += 1;
         self.flash.cut_journal(state.journal.pass(root.settled));
         drop(guard);

@@ -96,6 +96,7 @@ impl Ftl {
     pub fn look(clock: &Clock, files: Arc<dyn Files>) -> Result<Ftl, MediumError> {
         let format = file::look(&*files)?.format;
         let (timing, config) = told_by(&format)?;
+        let config = FtlConfig { accepts_losses: true, ..config };
         let files = Arc::new(Overlay::new(files));
         let (medium, _) = Self::open_medium(format.geometry, &timing, &config, files, Tuning::default())?;
         let site = Site::new(clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1_000_000_000));

@@ -17,6 +17,7 @@ pub(in crate::ftl) mod recover;
 pub(in crate::ftl) mod root;
 
 use crate::ftl::config::MediaError;
+use audit::Disagreement;
 use byteway_clock::{Clock, Notify};
 use byteway_content::Content;
 use byteway_flash::Dump;
@@ -34,6 +35,17 @@ pub(in crate::ftl) struct Power {
     pub(in crate::ftl) saved: RefCell<Option<Dump>>,
     /// Units that callers held in DRAM, taken over at a power cut.
     pub(in crate::ftl) late: RefCell<Vec<(u64, Content)>>,
+    /// What the recovery found to be lost.
+    pub(in crate::ftl) losses: RefCell<Losses>,
+}
+
+/// What damage of the medium has lost, as found by a recovery.
+#[derive(Clone, Debug, Default)]
+pub(in crate::ftl) struct Losses {
+    /// Pages and units, by rising number.
+    pub(in crate::ftl) findings: Vec<Disagreement>,
+    /// Units in all.
+    pub(in crate::ftl) units: u64,
 }
 
 impl Power {
@@ -50,6 +62,7 @@ impl Power {
             readied: Notify::new(clock),
             saved: RefCell::new(saved),
             late: RefCell::default(),
+            losses: RefCell::default(),
         }
     }
 }

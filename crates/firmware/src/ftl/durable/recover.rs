@@ -16,7 +16,12 @@
 //! more programs.
 //!
 //! What it does not do: a read that fails here, by an error model or a fault plan, takes its time and is
-//! treated as successful. Units whose spare area is damaged in files are known only from translation pages.
+//! treated as successful.
+//!
+//! Damage happens only in files. A translation page that is not where the root says, or not intact, loses its
+//! units, apart from later versions; so does a location in a page that no longer holds the unit. Lost units
+//! read as errors, or the start is refused, as configured. If what was written since the root cannot be told
+//! from its spare areas, the start is refused: any unit could have been there, and read as an older version.
 //!
 //! Why an old version never returns: it would have to exist without a newer one. A newer version is erased
 //! only after it was moved, or was followed by a still newer one that is safe in flash, or was deallocated by
@@ -27,6 +32,8 @@ use crate::ftl::Base;
 use crate::ftl::blocks::{Blocks, Marks, RecoveredBlock};
 use crate::ftl::buffer::UNTRACED;
 use crate::ftl::config::InjectedDefect;
+use crate::ftl::durable::Losses;
+use crate::ftl::durable::audit::{Disagreement, UnitContent};
 use crate::ftl::durable::journal::{self, Journal, Trim};
 use crate::ftl::durable::root::Root;
 use crate::ftl::inner::{Inner, State};
@@ -39,7 +46,6 @@ use byteway_content::UNIT_BYTES;
 use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// Reads in flight for each die.
@@ -83,6 +89,10 @@ struct Recovery<'a> {
     left: Vec<bool>,
     /// Units whose location according to a page is outdated, and of which no copy was found.
     gone: Vec<(u64, Ppa)>,
+    /// Lost translation pages, with their address according to the root, and whether they are there.
+    lost_pages: Vec<(u32, Ppa, bool)>,
+    /// Lost units of other pages, with their address according to the page.
+    lost_units: Vec<(u64, Ppa)>,
     next_sequence: u64,
     next_number: u64,
     stripes_scanned: u64,
@@ -92,9 +102,12 @@ struct Recovery<'a> {
 pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     let began = inner.clock.now();
     let roots = [inner.flash.read_root(0).await, inner.flash.read_root(1).await];
-    let roots = roots.iter().flatten().filter_map(|bytes| Root::decode(bytes));
-    let root = roots.max_by_key(|root| root.generation).unwrap_or_default();
+    let roots: Vec<Option<Root>> = roots.iter().flatten().map(|bytes| Root::decode(bytes)).collect();
     let pages = inner.flash.read_journal().await;
+    if roots.contains(&None) || pages.iter().any(|page| journal::decode(page).next().is_none()) {
+        return inner.flash.refuse("a root of the map, or a record of deallocations, is damaged".to_owned());
+    }
+    let root = roots.into_iter().flatten().max_by_key(|root| root.generation).unwrap_or_default();
     let saved = inner.power.saved.borrow().as_ref().map(|dump| dump.records.clone()).unwrap_or_default();
     let mut trims: Vec<Trim> = pages.iter().flat_map(|page| journal::decode(page)).collect();
     trims.extend(journal::decode(&saved));
@@ -104,12 +117,10 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     let mut recovery = Recovery::new(&inner, root);
     recovery.note_left(&trims);
     recovery.look_at_blocks().await;
-    recovery.replay().await;
-    if let Err(why) = recovery.load_pages().await {
-        // Without this page the host would read zeroes where it has written. Only the operator of the drive
-        // can be informed.
+    if let Err(why) = recovery.replay().await {
         return inner.flash.refuse(why);
     }
+    recovery.load_pages().await;
     recovery.look_again().await;
     let before = trims.len();
     // Pages reflect everything before `settled`, deallocations included.
@@ -119,6 +130,17 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
         trims.clear();
     }
     let recovered = recovery.decide(&trims) + recovery.find_gone().await;
+    let losses = recovery.losses();
+    if let Some(first) = losses.findings.first()
+        && !inner.config.accepts_losses
+    {
+        // Only the operator of the drive can be informed.
+        let more = match losses.findings.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more like it)"),
+        };
+        return inner.flash.refuse(format!("{first}{more}"));
+    }
     recovery.erase_unstable().await;
     recovery.read_numbers().await;
     let pending = journal::decode(&saved).collect();
@@ -127,6 +149,8 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
         recovery.next_sequence = recovery.next_sequence.max(trim.sequence + 1);
     }
     recovery.install(journal, is_clean, recovered);
+    inner.state.borrow_mut().counters.units_lost += losses.units;
+    inner.power.losses.replace(losses);
     inner.pay_for_changes().await;
     inner.restore_saved().await;
     inner.power.saved.take();
@@ -161,6 +185,8 @@ impl<'a> Recovery<'a> {
             pages: Pages::new(inner.space, inner.config.map_cache_pages.is_some()),
             left: vec![false; inner.geometry.dies() as usize],
             gone: Vec::new(),
+            lost_pages: Vec::new(),
+            lost_units: Vec::new(),
             next_sequence: root.next_sequence.max(root.settled).max(1),
             next_number: root.next_number.max(root.first_stripe).max(1),
             stripes_scanned: 0,
@@ -235,13 +261,16 @@ impl<'a> Recovery<'a> {
             };
             self.changed[block.0 as usize] = is_touched
                 && (programmed == 0
-                    || flash.stripe_number(block, 0).is_none_or(|number| number >= self.root.first_stripe));
+                    || self.first_number(block).is_none_or(|number| number >= self.root.first_stripe));
         }
         self.await_reads().await;
     }
 
     /// Reads the stripes written after the root, and their units' spare areas.
-    async fn replay(&mut self) {
+    ///
+    /// # Errors
+    /// Names a unit that may have been written after the root, and whose spare area is damaged.
+    async fn replay(&mut self) -> Result<(), String> {
         let first = self.root.first_stripe.max(1);
         let geometry = self.inner.geometry;
         let mut stripes: Vec<(BlockId, u32)> =
@@ -250,22 +279,31 @@ impl<'a> Recovery<'a> {
         for block in (0..geometry.total_blocks()).map(BlockId) {
             let RecoveredBlock { programmed, last, .. } = self.found[block.0 as usize];
             let number = |stripe| self.inner.flash.stripe_number(block, stripe);
-            if last >= first {
-                // An unreadable stripe may have come after it, or before.
-                let later =
-                    (0..programmed).rev().take_while(|stripe| number(*stripe).is_none_or(|n| n >= first));
-                stripes.extend(later.map(|stripe| (block, stripe)));
-            }
+            // An unreadable stripe may have come after the root, or before. At the end of a superblock it is
+            // torn, or damaged.
+            let later = (0..programmed).rev().take_while(|stripe| match number(*stripe) {
+                Some(number) => number >= first,
+                None => last >= first || self.is_nameless(geometry.ppa(block, *stripe, 0)),
+            });
+            stripes.extend(later.map(|stripe| (block, stripe)));
         }
         stripes.sort_unstable();
         stripes.dedup();
         for (block, stripe) in stripes {
             self.read(geometry.ppa(block, stripe, 0)).await;
             self.stripes_scanned += 1;
+            let start = geometry.ppa(block, stripe, 0).0;
+            let units = (start..start + u64::from(geometry.units_per_stripe())).map(Ppa);
+            if let Some(unit) = units.clone().find(|unit| self.is_unknown(*unit)) {
+                return Err(format!(
+                    "the spare area of unit {} of the array (superblock {}, stripe {stripe}) is damaged: it may \
+                     hold the latest version of any logical unit",
+                    unit.0, block.0
+                ));
+            }
             let Some(number) = self.inner.flash.stripe_number(block, stripe) else { continue };
             self.next_number = self.next_number.max(number + 1);
-            let start = geometry.ppa(block, stripe, 0).0;
-            for at in (start..start + u64::from(geometry.units_per_stripe())).map(Ppa) {
+            for at in units {
                 let Some(spare) = self.inner.flash.spare(at) else { continue };
                 self.next_sequence = self.next_sequence.max(spare.sequence + 1);
                 let copy = Copy { sequence: spare.sequence, number, at };
@@ -273,6 +311,25 @@ impl<'a> Recovery<'a> {
             }
         }
         self.await_reads().await;
+        Ok(())
+    }
+
+    /// Whether the spare area of a programmed unit is damaged, and it may hold a version that the pages of the
+    /// root don't reflect. A clean root reflects everything before it.
+    fn is_unknown(&self, ppa: Ppa) -> bool {
+        let geometry = self.inner.geometry;
+        if !self.is_nameless(ppa) {
+            return false;
+        }
+        let is_named = || self.root.pages.iter().any(|run| run.place == Entry::flash(ppa));
+        let number = self.inner.flash.stripe_number(geometry.block_of(ppa), geometry.stripe_of(ppa));
+        let is_before = number.is_some_and(|number| number < self.root.next_number);
+        !(is_before && (self.root.is_clean || is_named()))
+    }
+
+    /// Whether the spare area of a programmed unit is damaged.
+    fn is_nameless(&self, ppa: Ppa) -> bool {
+        self.inner.flash.own().is_some_and(|flash| flash.is_nameless(ppa))
     }
 
     /// Notes a copy of a unit. The later version wins; of equal versions the one moved last.
@@ -289,8 +346,8 @@ impl<'a> Recovery<'a> {
     }
 
     /// Loads the translation pages: of each the version that reflects most, and among equals the one that the
-    /// root names. A damaged page is an error: only files can be damaged, and its content is nowhere else.
-    async fn load_pages(&mut self) -> Result<(), String> {
+    /// root names. A page that is not there, or is damaged, loses its units.
+    async fn load_pages(&mut self) {
         let space = self.inner.space;
         let runs = std::mem::take(&mut self.root.pages);
         let mut places: Vec<(u32, Ppa)> = Vec::new();
@@ -302,15 +359,19 @@ impl<'a> Recovery<'a> {
             }
         }
         let mut latest: FxHashMap<u32, (u64, Ppa)> = FxHashMap::default();
-        let mut gone = Vec::new();
+        let (mut gone, mut missing) = (Vec::new(), Vec::new());
         for (page, ppa) in places {
             let unit = self.pages.unit(page);
             match self.inner.flash.spare(ppa).filter(|spare| spare.lpa == unit) {
                 Some(spare) => _ = latest.insert(page, (spare.sequence, ppa)),
-                // The location may be outdated because a superblock was left; then the page is elsewhere in
-                // the die.
-                None if !self.copies.contains_key(&unit) || self.may_be_left(ppa) => gone.push((unit, ppa)),
-                None => {}
+                None => {
+                    missing.push((page, ppa));
+                    // The location may be outdated because a superblock was left; then the page is elsewhere
+                    // in the die.
+                    if !self.copies.contains_key(&unit) || self.may_be_left(ppa) {
+                        gone.push((unit, ppa));
+                    }
+                }
             }
         }
         for (unit, copy) in self.search(gone).await {
@@ -335,27 +396,81 @@ impl<'a> Recovery<'a> {
                 *found = (copy.sequence, copy.at);
             }
         }
+        for (page, ppa) in missing {
+            // Nothing was moved where nothing was erased since: a version elsewhere is older then.
+            let is_moved = || !self.is_opened_before(ppa, self.root.next_number);
+            let is_same = |reflects| reflects >= self.root.settled || is_moved();
+            if !latest.get(&page).is_some_and(|(reflects, _)| is_same(*reflects)) {
+                latest.remove(&page);
+                self.lose_page(page, ppa, false);
+            }
+        }
         let mut latest: Vec<(u32, (u64, Ppa))> = latest.into_iter().collect();
         latest.sort_unstable();
         for (page, (reflects, ppa)) in latest {
             self.read(ppa).await;
-            self.load_page(page, reflects, ppa).await?;
+            self.load_page(page, reflects, ppa).await;
         }
         self.await_reads().await;
         self.copies.retain(|lpa, _| *lpa < space.user);
-        Ok(())
     }
 
-    async fn load_page(&mut self, page: u32, reflects: u64, ppa: Ppa) -> Result<(), String> {
+    /// Whether a superblock was opened before a stripe was numbered, and not erased since.
+    fn is_opened_before(&self, ppa: Ppa, number: u64) -> bool {
+        if ppa.0 >= self.inner.geometry.total_units() {
+            return false;
+        }
+        self.first_number(self.inner.geometry.block_of(ppa)).is_some_and(|first| first < number)
+    }
+
+    /// Number of the first stripe of a superblock; if that is damaged, of the next, which is larger.
+    fn first_number(&self, block: BlockId) -> Option<u64> {
+        let number = |stripe| self.inner.flash.stripe_number(block, stripe);
+        if !self.is_nameless(self.inner.geometry.ppa(block, 0, 0)) {
+            return number(0);
+        }
+        (0..self.inner.flash.programmed_stripes(block)).find_map(number)
+    }
+
+    /// Loses the units of a page. Later versions and deallocations apply nevertheless.
+    fn lose_page(&mut self, page: u32, ppa: Ppa, is_there: bool) {
+        self.lost_pages.push((page, ppa, is_there));
+        self.map.set(self.pages.unit(page), Entry::UNMAPPED);
+        for lpa in self.pages.units(page) {
+            self.map.set(lpa, Entry::LOST);
+        }
+        self.pages.changed(self.pages.units(page).start);
+    }
+
+    /// What is lost now, after everything else was found.
+    fn losses(&mut self) -> Losses {
+        let mut losses = Losses::default();
+        self.lost_pages.sort_unstable();
+        for (page, ppa, is_there) in &self.lost_pages {
+            let units = self.pages.units(*page);
+            let (first, last) = (units.start, units.end - 1);
+            let lost = units.filter(|lpa| self.map.get(*lpa) == Entry::LOST).count() as u64;
+            // A page whose units were all deallocated may be gone before the next root records it.
+            if lost > 0 {
+                losses.units += lost;
+                let (page, unit, is_damaged) = (*page, ppa.0, *is_there);
+                losses.findings.push(Disagreement::Page { page, unit, is_damaged, first, last, lost });
+            }
+        }
+        losses.units += self.lost_units.len() as u64;
+        losses.findings.extend(self.lost_units.iter().map(|(lpa, ppa)| {
+            let is_there = ppa.0 < self.inner.geometry.total_units();
+            let spare = is_there.then(|| self.inner.flash.spare(*ppa)).flatten();
+            let holds = spare.map_or(UnitContent::Nothing, |spare| UnitContent::Unit(spare.lpa));
+            Disagreement::Lost { lpa: *lpa, unit: ppa.0, holds }
+        }));
+        losses
+    }
+
+    async fn load_page(&mut self, page: u32, reflects: u64, ppa: Ppa) {
         let mut bytes = [0; UNIT_BYTES];
         let Some(content) = self.inner.flash.intact(ppa).await else {
-            let Range { start, end } = self.pages.units(page);
-            return Err(format!(
-                "translation page {page} (unit {} of the array), which locates logical units {start} to {}, \
-                 is damaged",
-                ppa.0,
-                end - 1
-            ));
+            return self.lose_page(page, ppa, true);
         };
         content.write_to(&mut bytes);
         self.map.set(self.pages.unit(page), Entry::flash(ppa));
@@ -366,7 +481,6 @@ impl<'a> Recovery<'a> {
                 self.map.set(lpa, entry);
             }
         }
-        Ok(())
     }
 
     /// Unmaps the units of marked pages.
@@ -424,7 +538,7 @@ impl<'a> Recovery<'a> {
         let place = match written.kind() {
             EntryKind::Base => inner.base.find(lpa),
             EntryKind::Flash(ppa) => Some(ppa),
-            EntryKind::Unmapped | EntryKind::Slot(_) => None,
+            EntryKind::Unmapped | EntryKind::Slot(_) | EntryKind::Lost => None,
         };
         // Version at the location in the page, if it is still there.
         let said = match place {
@@ -437,6 +551,12 @@ impl<'a> Recovery<'a> {
             _ => copy.sequence >= reflects && copy.sequence > sequence,
         };
         match said {
+            // Damaged, and not moved: it stays an error.
+            None if place.is_some_and(|ppa| self.is_opened_before(ppa, self.root.first_stripe))
+                && !is_newer(0) =>
+            {
+                Winner { lpa, sequence: 0, entry: written, written }
+            }
             Some(sequence) if !is_newer(sequence) => Winner { lpa, sequence, entry: written, written },
             _ => Winner { lpa, sequence: copy.sequence, entry: Entry::flash(copy.at), written },
         }
@@ -499,10 +619,16 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Finds units that returned to their old addresses. Returns their number.
+    /// Finds units that returned to their old addresses; the others are lost. Returns the number of those found.
     async fn find_gone(&mut self) -> u64 {
         let gone = std::mem::take(&mut self.gone);
-        let found = self.search(gone).await;
+        let found = self.search(gone.clone()).await;
+        for (lpa, ppa) in gone {
+            if found.binary_search_by_key(&lpa, |(lpa, _)| *lpa).is_err() {
+                self.map.set(lpa, Entry::LOST);
+                self.lost_units.push((lpa, ppa));
+            }
+        }
         for (lpa, copy) in &found {
             let entry = if copy.number == 0 { Entry::BASE } else { Entry::flash(copy.at) };
             self.map.set(*lpa, entry);
@@ -516,8 +642,8 @@ impl<'a> Recovery<'a> {
         place.is_some_and(|ppa| self.found[self.inner.geometry.block_of(ppa).0 as usize].is_base)
     }
 
-    /// Unmaps locations in superblocks that were erased since: such a unit was followed by a later version,
-    /// which was found, or was deallocated. In any case no entry may lead to another unit's data.
+    /// Unmaps locations in superblocks that were erased since: such a unit returned to its old address, or
+    /// damage has lost its later version. In any case no entry may lead to another unit's data.
     fn forget_what_is_gone(&mut self) {
         let inner = self.inner;
         let mut gone: Vec<(u64, Entry)> = Vec::new();
@@ -529,7 +655,7 @@ impl<'a> Recovery<'a> {
                             && inner.flash.spare(ppa).is_none_or(|spare| spare.lpa != lpa)
                 }
                 EntryKind::Slot(_) => true,
-                EntryKind::Base | EntryKind::Unmapped => false,
+                EntryKind::Base | EntryKind::Unmapped | EntryKind::Lost => false,
             };
             if is_gone {
                 gone.push((lpa, entry));

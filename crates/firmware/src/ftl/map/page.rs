@@ -30,22 +30,27 @@ pub(super) fn encode(map: &Table, buffer: &Buffer, space: Space, page: u32) -> [
     let first = units.start;
     map.each_changed(units, |lpa, entry| {
         let word = &mut bytes[(lpa - first) as usize * entry_bytes..][..entry_bytes];
-        let kept = buffer.in_flash(entry).kept().expect("an entry for flash is no slot");
+        let kept = buffer.in_flash(entry).kept().expect("an entry for flash is no slot").min(kept_max(space));
         word.copy_from_slice(&kept.to_le_bytes()[..entry_bytes]);
     });
     bytes
 }
 
-/// Decodes a page into its units and their entries. Invalid addresses become ones beyond the array, which the
-/// map can represent.
+/// Decodes a page into its units and their entries. Addresses beyond any array are those of lost units.
 pub(in crate::ftl) fn decode(bytes: &[u8], space: Space, page: u32) -> impl Iterator<Item = (u64, Entry)> {
-    let most = if space.is_wide { Entry::KEPT_MAX } else { Entry::KEPT_NARROW_MAX };
+    let most = kept_max(space);
     let entries = bytes.chunks_exact(entry_bytes(space)).map(move |word| {
         let mut kept = [0; 8];
         kept[..word.len()].copy_from_slice(word);
-        Entry::of_kept(u64::from_le_bytes(kept).min(most))
+        let kept = u64::from_le_bytes(kept);
+        if kept >= most { Entry::LOST } else { Entry::of_kept(kept) }
     });
     space.units_of(page).zip(entries)
+}
+
+/// Encoding of a lost unit.
+fn kept_max(space: Space) -> u64 {
+    if space.is_wide { Entry::KEPT_MAX } else { Entry::KEPT_NARROW_MAX }
 }
 
 fn entry_bytes(space: Space) -> usize {
@@ -57,7 +62,6 @@ mod tests {
     use super::*;
     use crate::ftl::buffer::UNTRACED;
     use crate::ftl::map::pages::Pages;
-    use crate::ftl::map::table::EntryKind;
     use byteway_flash::{Geometry, Ppa};
 
     // For a buffered unit the page has the location of the previous version in flash, since the slot is lost
@@ -84,14 +88,20 @@ mod tests {
         }
     }
 
-    // The page of a damaged file holds anything: its entries must fit the map, and lead nowhere.
+    // The page of a damaged file holds anything: its entries must fit the map, and lead nowhere. A lost unit
+    // that became an unmapped one would read as zeroes.
     #[test]
-    fn what_no_array_has_comes_back_as_a_place_beyond_it() {
+    fn what_no_array_has_and_what_is_lost_come_back_as_lost() {
         for is_wide in [false, true] {
             let space = Space::new(5000, is_wide);
-            assert!(decode(&[0xff; UNIT_BYTES], space, 1).all(|(_, entry)| {
-                matches!(entry.kind(), EntryKind::Flash(Ppa(Geometry::NARROW_UNITS_MAX..)))
-            }));
+            assert!(decode(&[0xff; UNIT_BYTES], space, 1).all(|(_, entry)| entry == Entry::LOST));
+            let mut map = Table::new(space);
+            let last = if is_wide { Geometry::UNITS_MAX as u64 } else { Geometry::NARROW_UNITS_MAX } - 1;
+            map.set(0, Entry::LOST);
+            map.set(1, Entry::flash(Ppa(last)));
+            let bytes = encode(&map, &Buffer::new(4), space, 0);
+            let said: Vec<Entry> = decode(&bytes, space, 0).take(2).map(|(_, entry)| entry).collect();
+            assert_eq!(said, [Entry::LOST, Entry::flash(Ppa(last))]);
         }
     }
 }

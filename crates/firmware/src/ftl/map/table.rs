@@ -30,6 +30,8 @@ pub(in crate::ftl) enum EntryKind {
     Flash(Ppa),
     /// In a slot of the write buffer.
     Slot(u32),
+    /// Unknown: damage has lost it. Reads fail until it is written or deallocated.
+    Lost,
 }
 
 impl Entry {
@@ -38,18 +40,21 @@ impl Entry {
     const SLOT_FIRST: u64 = 2;
     /// Maximum slots.
     pub(in crate::ftl) const SLOTS: u32 = 1 << 24;
-    const FLASH_FIRST: u64 = Self::SLOT_FIRST + Self::SLOTS as u64;
+    pub(in crate::ftl) const LOST: Entry = Entry(Self::SLOT_FIRST + Self::SLOTS as u64);
+    const FLASH_FIRST: u64 = Self::LOST.0 + 1;
     /// Persistent encoding of flash address 0.
     const KEPT_FIRST: u64 = 2;
 
-    /// Persistent encoding of an address beyond any array, the largest value in a map.
+    /// Persistent encoding of a lost unit, the largest value in a map: an address beyond any array.
     pub(in crate::ftl) const KEPT_MAX: u64 = Self::KEPT_FIRST + Geometry::UNITS_MAX as u64;
+    /// The same in a map that is not wide.
     pub(in crate::ftl) const KEPT_NARROW_MAX: u64 = Self::KEPT_FIRST + Geometry::NARROW_UNITS_MAX;
 
     /// Decodes the persistent form. It may come from a damaged file, so the address may be out of range.
     pub(in crate::ftl) fn of_kept(kept: u64) -> Entry {
-        match kept.min(Self::KEPT_MAX).checked_sub(Self::KEPT_FIRST) {
+        match kept.checked_sub(Self::KEPT_FIRST) {
             None => Entry(kept),
+            Some(_) if kept >= Self::KEPT_MAX => Entry::LOST,
             Some(ppa) => Entry::flash(Ppa(ppa)),
         }
     }
@@ -70,18 +75,20 @@ impl Entry {
             0 => EntryKind::Base,
             1 => EntryKind::Unmapped,
             Self::FLASH_FIRST.. => EntryKind::Flash(Ppa(self.0 - Self::FLASH_FIRST)),
+            _ if self == Self::LOST => EntryKind::Lost,
             slot => EntryKind::Slot((slot - Self::SLOT_FIRST) as u32),
         }
     }
 
-    /// Encodes the persistent form: 0 is the base state, 1 is unmapped, then come the flash addresses. None
-    /// for a slot.
+    /// Encodes the persistent form: 0 is the base state, 1 is unmapped, then come the flash addresses, and
+    /// last the lost units. None for a slot.
     pub(in crate::ftl) fn kept(self) -> Option<u64> {
         match self.kind() {
             EntryKind::Base => Some(0),
             EntryKind::Unmapped => Some(1),
             EntryKind::Flash(ppa) => Some(ppa.0 + Self::KEPT_FIRST),
             EntryKind::Slot(_) => None,
+            EntryKind::Lost => Some(Self::KEPT_MAX),
         }
     }
 
@@ -504,9 +511,10 @@ mod tests {
             assert_eq!((entry.kind(), entry.kept(), entry.as_slot()), (place, Some(kept), None));
             assert_eq!(Entry::of_kept(kept), entry);
         }
-        let EntryKind::Flash(Ppa(ppa)) = Entry::of_kept(u64::MAX).kind() else {
-            panic!("not a flash address")
-        };
-        assert!(u128::from(ppa) >= Geometry::UNITS_MAX);
+        assert_eq!((Entry::LOST.kind(), Entry::LOST.as_slot()), (EntryKind::Lost, None));
+        assert_eq!(Entry(Entry::LOST.narrow().into()), Entry::LOST);
+        for kept in [Entry::LOST.kept().unwrap(), u64::MAX] {
+            assert_eq!(Entry::of_kept(kept), Entry::LOST);
+        }
     }
 }

@@ -887,7 +887,7 @@ impl State {
             match self.buffer.in_flash(self.map.table.get(lpa)).kind() {
                 EntryKind::Base => base.block_of(lpa).into_iter().for_each(|block| self.blocks.gained(block)),
                 EntryKind::Flash(ppa) => self.blocks.gained(self.blocks.block_of(ppa)),
-                EntryKind::Unmapped | EntryKind::Slot(_) => {}
+                EntryKind::Unmapped | EntryKind::Slot(_) | EntryKind::Lost => {}
             }
         }
     }

@@ -7,7 +7,7 @@
 //! map, which takes firmware (and [`Overlay`](super::Overlay)), nor the base state, which is not in files.
 
 use super::files::Files;
-use super::format::Format;
+use super::format::{Format, MARKED_VERSION, ParsedFormat};
 use super::open::{Loaded, OpenError, OpenReport, read_format};
 use super::record::{RECORD_BYTES, Record};
 use crate::geometry::{BlockId, Geometry, Ppa};
@@ -86,6 +86,12 @@ pub enum Finding {
         /// The logical unit in its spare area.
         lpa: u64,
     },
+    /// The file `mark` is missing or damaged.
+    #[error(
+        "the file `mark` is missing or damaged, so what other files lack at their ends cannot be told; the next start of \
+         the drive writes it again"
+    )]
+    Mark,
     /// Two stripes have the same number.
     #[error("two stripes have number {number}; this is a defect of Byteway")]
     Number {
@@ -104,7 +110,7 @@ pub fn check(
     logical_units: impl FnOnce(&Format) -> u64,
     mut progress: impl FnMut(u64, u64) -> bool,
 ) -> Result<Check, OpenError> {
-    let format = read_format(files)?.ok_or(OpenError::Missing)?.format;
+    let ParsedFormat { format, version } = read_format(files)?.ok_or(OpenError::Missing)?;
     let geometry = format.geometry;
     let logical = logical_units(&format);
     let mut loaded = Loaded::of(files, geometry)?;
@@ -119,6 +125,9 @@ pub fn check(
         findings: Vec::new(),
         findings_total: 0,
     };
+    if loaded.mark.is_none() && version >= MARKED_VERSION {
+        check.find(Finding::Mark);
+    }
     let torn: BTreeSet<(u32, u32)> = loaded.image.torn.iter().copied().collect();
     let mut numbers = Vec::new();
     for (block, entry) in (0..).zip(&loaded.image.blocks) {
@@ -138,7 +147,7 @@ pub fn check(
     Ok(check)
 }
 
-/// Verifies a stripe. Returns its number, if its first unit has one.
+/// Verifies a stripe. Returns its number, if a unit has one.
 fn check_stripe(
     loaded: &Loaded,
     block: u32,
@@ -151,8 +160,9 @@ fn check_stripe(
     let records = &mut records[..geometry.units_per_stripe() as usize];
     let first = geometry.ppa(BlockId(block), stripe, 0);
     loaded.spare.read_at(records.as_mut_bytes(), first.0 * RECORD_BYTES as u64)?;
-    let origin = records[0].origin();
     let generation = loaded.image.blocks[block as usize].generation;
+    let whole = (first.0..).map(Ppa).zip(&*records).find(|(ppa, record)| record.is_whole(*ppa));
+    let origin = whole.map_or(records[0].origin(), |(_, record)| record.origin());
     let mut bytes = [0; UNIT_BYTES];
     for (ppa, record) in (first.0..).map(Ppa).zip(&*records) {
         let unit = ppa.0;
@@ -176,5 +186,5 @@ fn check_stripe(
             check.find(Finding::Record { unit, block, stripe });
         }
     }
-    Ok(records[0].is_whole(first).then_some(origin.number))
+    Ok(whole.map(|_| origin.number))
 }

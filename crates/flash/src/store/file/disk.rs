@@ -7,6 +7,7 @@
 
 use super::files::{File, Files, write_aside};
 use super::image::Image;
+use super::mark::Mark;
 use crate::geometry::Geometry;
 use byteway_clock::{Inbox, TaskId};
 use byteway_content::UNIT_BYTES;
@@ -46,6 +47,8 @@ pub(super) struct Job {
     pub(super) journal: (u64, Vec<u8>),
     /// A checkpoint, which covers everything recorded so far and starts a new journal.
     pub(super) image: Option<Image>,
+    /// What is durable after it.
+    pub(super) mark: Mark,
     /// Byte ranges to clear in `data` and in `spare`.
     pub(super) clear: Vec<[(u64, u64); 2]>,
 }
@@ -56,6 +59,7 @@ pub(super) struct Disk {
     pub(super) data: Arc<dyn File>,
     pub(super) spare: Arc<dyn File>,
     pub(super) journal: Arc<dyn File>,
+    pub(super) mark: Arc<dyn File>,
     pub(super) number: u64,
 }
 
@@ -79,6 +83,8 @@ impl Disk {
             self.journal.write_at(&job.journal.1, job.journal.0)?;
             self.journal.sync()?;
         }
+        // Not synced: it may be behind, and never ahead.
+        self.mark.write_at(&job.mark.to_bytes(), 0)?;
         // Last: until the erase is durable, a cut must find the old contents intact.
         for [data, spare] in &job.clear {
             self.data.clear(data.0, data.1)?;

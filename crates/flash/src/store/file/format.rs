@@ -3,12 +3,20 @@
 use crate::geometry::Geometry;
 use std::fmt::Write as _;
 
-/// Version of the files as this program writes them. Version 1 is readable, too: its `format` file lacks some
-/// keys (bits a cell, and which superblocks are in one-bit mode). A newer version is refused.
-const VERSION: u32 = 2;
+/// Version of the files as this program writes them. Older ones are readable, too, and become this one at a
+/// start: those before 4 have no file `mark`, and no units of the map that are marked as lost, which older
+/// programs would read as zeroes. The `format` file of version 1 lacks some keys (bits a cell, and which
+/// superblocks are in one-bit mode). A newer version is refused.
+const VERSION: u32 = 4;
 
-/// Version of the files of a drive whose addresses exceed 32 bits, which older programs must refuse.
-const WIDE_VERSION: u32 = 3;
+/// Version of the files of a drive whose addresses exceed 32 bits.
+const WIDE_VERSION: u32 = 5;
+
+/// The same before [`MARKED_VERSION`].
+const OLD_WIDE_VERSION: u32 = 3;
+
+/// From this version on there is a file `mark`.
+pub(super) const MARKED_VERSION: u32 = 4;
 
 const OLDEST_VERSION: u32 = 1;
 
@@ -129,20 +137,20 @@ impl ParsedFormat {
         };
         let geometry = Geometry { channels, ways, planes, blocks, pages, page_bytes };
         geometry.validate().map_err(|_| FormatError::Damaged)?;
-        if geometry.is_wide() != (version == WIDE_VERSION) {
+        if geometry.is_wide() != [OLD_WIDE_VERSION, WIDE_VERSION].contains(&version) {
             return Err(FormatError::Damaged);
         }
         Ok(ParsedFormat { format: Format { geometry, traits }, version })
     }
 
-    /// Checks that a directory with this format can be that of `wanted`. A parameter that an older version
-    /// does not have counts as matching.
+    /// Checks that a directory with this format can be that of `wanted`. A parameter that version 1 does not
+    /// have counts as matching.
     ///
     /// # Errors
     /// [`FormatError::Other`] with the first parameter that differs.
     pub(super) fn check(&self, wanted: &Format) -> Result<(), FormatError> {
         let (found, mut wanted) = (self.format.entries(), wanted.entries());
-        if self.version < self.format.version() {
+        if self.version == OLDEST_VERSION {
             wanted.retain(|(name, _)| found.iter().any(|(other, _)| other == name));
         }
         let value = |entries: &[(String, String)], name: &str| {
@@ -178,8 +186,8 @@ mod tests {
         assert!(back.check(&larger).unwrap_err().to_string().contains("units is 77 there and 78 here"));
         let wider = Format { geometry: Geometry { channels: 4, ..GEOMETRY }, ..format };
         assert!(back.check(&wider).unwrap_err().to_string().contains("channels is 2 there and 4 here"));
-        for version in [0, 4] {
-            let other = text.replace("version\t2", &format!("version\t{version}"));
+        for version in [0, 6] {
+            let other = text.replace("version\t4", &format!("version\t{version}"));
             assert_eq!(ParsedFormat::of(&other), Err(FormatError::Version(version)));
         }
         // An older program must refuse what it would read as a smaller drive's, and no other drive claims to
@@ -187,12 +195,21 @@ mod tests {
         let large =
             Format { geometry: Geometry { blocks: 1 << 18, pages: 1024, ..GEOMETRY }, traits: vec![] };
         let text_large = large.to_text();
-        assert!(text_large.contains("version\t3\n"), "{text_large}");
+        assert!(text_large.contains("version\t5\n"), "{text_large}");
         assert_eq!(ParsedFormat::of(&text_large).map(|said| said.format), Ok(large));
-        let forged = text.replace("version\t2", "version\t3");
-        let forged = forged.rsplit_once("crc").unwrap().0;
-        let forged = format!("{forged}crc\t{:08x}\n", crc32c::crc32c(forged.as_bytes()));
-        assert_eq!(ParsedFormat::of(&forged), Err(FormatError::Damaged));
+        let of_version = |version: u32| {
+            let text = text.replace("version\t4", &format!("version\t{version}"));
+            let body = text.rsplit_once("crc").unwrap().0;
+            ParsedFormat::of(&format!("{body}crc\t{:08x}\n", crc32c::crc32c(body.as_bytes())))
+        };
+        for version in [OLD_WIDE_VERSION, WIDE_VERSION] {
+            assert_eq!(of_version(version), Err(FormatError::Damaged));
+        }
+        // One without a parameter is no older one's that lacks it.
+        let more =
+            Format { traits: vec![("units".into(), "77".into()), ("more".into(), "1".into())], ..format };
+        assert_eq!(of_version(1).unwrap().check(&more), Ok(()));
+        assert!(of_version(2).unwrap().check(&more).is_err() && back.check(&more).is_err());
         for end in 0..text.len() {
             assert_eq!(ParsedFormat::of(&text[..end]), Err(FormatError::Damaged), "cut at {end}");
         }

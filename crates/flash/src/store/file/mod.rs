@@ -9,6 +9,7 @@
 //! | `spare` | each unit's `record` of 64 bytes at its offset |
 //! | `checkpoint` | an `image`: the state of every superblock, and the system area |
 //! | `journal-N` | changes since checkpoint N other than programs |
+//! | `mark` | how far these were durable after the last job |
 //! | `lock` | locked by the process that uses the directory |
 //!
 //! A program writes `data` and `spare` and no journal: its records carry the generation of their superblock,
@@ -33,6 +34,7 @@ mod files;
 mod format;
 mod image;
 mod journal;
+mod mark;
 mod open;
 mod overlay;
 mod parts;
@@ -60,6 +62,7 @@ use byteway_content::{Content, UNIT_BYTES};
 use disk::{Job, Ran, Runner};
 use image::{Entry, Image, System};
 use journal::{Change, SystemChange};
+use mark::Mark;
 use record::{Origin, RECORD_BYTES, Record};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,6 +93,10 @@ pub(crate) struct FileContents {
     order: u64,
     /// Units programmed since the last checkpoint was started.
     programmed: u32,
+    /// Stripes that neither checkpoint nor journal counts, by superblock and in all: the next open searches for
+    /// them.
+    unrecorded: Vec<u32>,
+    unrecorded_total: u64,
     /// Numbers of the last job submitted, the last completed, and the last requested.
     submitted: u64,
     done: u64,
@@ -155,9 +162,11 @@ impl FileContents {
         self.record_of(ppa, generation(live)).map(|record| record.spare())
     }
 
-    /// The number of the stripe that contains a unit.
-    pub(super) fn number(&self, ppa: Ppa, live: u32) -> Option<u64> {
-        self.record_of(ppa, generation(live)).map(|record| record.origin().number)
+    /// The number of the stripe from `first` on, according to any intact record of it.
+    pub(super) fn number(&self, first: Ppa, live: u32) -> Option<u64> {
+        let mut units = (first.0..first.0 + u64::from(self.geometry.units_per_stripe())).map(Ppa);
+        let record = units.find_map(|ppa| self.record_of(ppa, generation(live)))?;
+        Some(record.origin().number)
     }
 
     /// Content of a unit; `None` if it differs from what was written.
@@ -209,6 +218,8 @@ impl FileContents {
         self.cache.get_mut().put(first, &self.records);
         self.is_dirty = true;
         self.programmed += units as u32;
+        self.unrecorded[self.geometry.block_of(first).0 as usize] += 1;
+        self.unrecorded_total += 1;
         if self.is_image_due() {
             self.requested = self.requested.max(self.submitted + 1);
         }
@@ -221,6 +232,8 @@ impl FileContents {
 
     /// Records the state of a superblock.
     pub(super) fn note(&mut self, block: u32, state: &Block) {
+        let counted = std::mem::take(&mut self.unrecorded[block as usize]);
+        self.unrecorded_total -= u64::from(counted);
         self.note_change(&Change::Block(block, entry(state, 0)));
     }
 
@@ -339,6 +352,8 @@ impl FileContents {
                 let (number, epoch, calendar_ns) = (self.number, self.epoch, self.calendar_ns);
                 let (system, order) = (self.system.clone(), self.order);
                 job.image = Some(Image { number, epoch, is_clean, calendar_ns, order, blocks, torn, system });
+                self.unrecorded.fill(0);
+                self.unrecorded_total = 0;
             }
             None => {
                 let offset = self.offset;
@@ -346,12 +361,28 @@ impl FileContents {
                 job.journal = (offset, pending);
             }
         }
+        match self.mark() {
+            Ok(mark) => job.mark = mark,
+            Err(error) => return self.fail("the directory", &error),
+        }
         self.submitted += 1;
         match self.runner.run(job) {
             Ok(Ran::Done) => self.done = self.submitted,
             Ok(Ran::Soon) => {}
             Err(error) => self.fail("the directory", &error),
         }
+    }
+
+    /// What is durable after the job that is submitted now.
+    fn mark(&self) -> io::Result<Mark> {
+        Ok(Mark {
+            number: self.number,
+            journal_bytes: self.offset,
+            order: self.order,
+            stripes: self.unrecorded_total,
+            data_bytes: self.data.bytes()?,
+            spare_bytes: self.spare.bytes()?,
+        })
     }
 
     /// Starts the thread for the file jobs, which reports through `inbox`.

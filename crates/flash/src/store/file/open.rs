@@ -6,6 +6,7 @@ use super::files::{ASIDE, File, Files, read_all, write_aside};
 use super::format::{Format, FormatError, ParsedFormat};
 use super::image::{Entry, Image, dump_of};
 use super::journal::{self, Change};
+use super::mark::{MARK, Mark};
 use super::parts::{Parts, is_part, names};
 use super::record::{Origin, RECORD_BYTES, Record};
 use super::{Cache, FileContents, Table};
@@ -152,8 +153,15 @@ pub(in crate::store) fn open(
         what: "of a drive that was started four billion times",
     })?;
     remove_leftovers(&*files, image.number)?;
-    let dump = image.system.dump.as_deref().and_then(dump_of);
-    let disk = Disk { files, data: data.clone(), spare: spare.clone(), journal, number: image.number };
+    let dump = match image.system.dump.as_deref() {
+        Some(bytes) => Some(dump_of(bytes).ok_or_else(|| damaged(CHECKPOINT, "damaged"))?),
+        None => None,
+    };
+    let mark = match files.open(MARK)? {
+        Some(mark) if mark.bytes()? <= Mark::BYTES => mark,
+        _ => files.create(MARK)?,
+    };
+    let disk = Disk { files, data: data.clone(), spare: spare.clone(), journal, mark, number: image.number };
     let geometry = wanted.geometry;
     let mut contents = FileContents {
         geometry,
@@ -171,6 +179,8 @@ pub(in crate::store) fn open(
         is_dirty: true, // recovered data may not be durable yet
         order: 0,
         programmed: 0,
+        unrecorded: vec![0; image.blocks.len()],
+        unrecorded_total: 0,
         submitted: 0,
         done: 0,
         requested: 0,
@@ -217,7 +227,7 @@ pub fn look(files: &dyn Files) -> Result<Summary, OpenError> {
     loaded.find()?;
     let blocks = &loaded.image.blocks;
     let mut disk_bytes = 0;
-    for name in files.names()? {
+    for name in files.names()?.into_iter().filter(|name| is_own(name)) {
         disk_bytes += files.open(&name)?.map_or(Ok(0), |file| file.bytes_used())?;
     }
     Ok(Summary {
@@ -239,11 +249,7 @@ pub(super) fn read_format(files: &dyn Files) -> Result<Option<ParsedFormat>, Ope
         return Ok(Some(ParsedFormat::of(&text.map_err(|_| FormatError::Damaged)?)?));
     }
     for name in files.names()? {
-        let is_own = [SPARE, CHECKPOINT].contains(&name.trim_end_matches(ASIDE))
-            || is_part(&name, DATA)
-            || name == format!("{FORMAT}{ASIDE}")
-            || name.starts_with("journal-");
-        if !is_own {
+        if !is_own(&name) {
             return Err(OpenError::NotEmpty { name });
         }
         // An interrupted creation, with nothing written to it yet.
@@ -255,6 +261,17 @@ pub(super) fn read_format(files: &dyn Files) -> Result<Option<ParsedFormat>, Ope
         }
     }
     Ok(None)
+}
+
+/// Whether a file of this name belongs to a drive.
+fn is_own(name: &str) -> bool {
+    [SPARE, MARK, CHECKPOINT, FORMAT].contains(&name.trim_end_matches(ASIDE))
+        || is_part(name, DATA)
+        || name.starts_with("journal-")
+}
+
+fn damaged(name: &str, what: &'static str) -> OpenError {
+    OpenError::Damaged { name: name.to_owned(), what }
 }
 
 /// Creates a drive. The file `format` is written last, because it makes the directory a drive.
@@ -270,6 +287,9 @@ fn create(files: &dyn Files, format: &Format, base: impl Fn(BlockId) -> u32) -> 
     let blocks = (0..geometry.total_blocks()).map(entry).collect();
     let image = Image { number: 1, is_clean: true, blocks, ..Image::default() };
     write_aside(files, CHECKPOINT, &image.to_bytes())?;
+    let mark = files.create(MARK)?;
+    mark.write_at(&Mark { number: 1, ..Mark::default() }.to_bytes(), 0)?;
+    mark.sync()?;
     files.sync()?;
     write_format(files, format)
 }
@@ -297,12 +317,13 @@ pub(super) struct Loaded {
     pub(super) data: Arc<dyn File>,
     pub(super) spare: Arc<dyn File>,
     journal: Arc<dyn File>,
+    /// None if there is none that is intact.
+    pub(super) mark: Option<Mark>,
     pub(super) opened: OpenReport,
 }
 
 impl Loaded {
     pub(super) fn of(files: &dyn Files, geometry: Geometry) -> Result<Loaded, OpenError> {
-        let damaged = |name: &str, what| OpenError::Damaged { name: name.to_owned(), what };
         let needed = |name: &str| files.open(name)?.ok_or_else(|| damaged(name, "missing"));
         let data = Parts::open(files, DATA, data_parts(&geometry), DATA_PART_BYTES)?
             .map_err(|name| damaged(&name, "missing"))?;
@@ -310,6 +331,17 @@ impl Loaded {
         let image = read_all(&*needed(CHECKPOINT)?, Image::BYTES_MAX)?;
         let image = Image::of(&image).filter(|image| fits(image, &geometry));
         let mut image = image.ok_or_else(|| damaged(CHECKPOINT, "damaged"))?;
+        let mark = Mark::read(files)?;
+        if let Some(mark) = &mark {
+            if mark.number > image.number {
+                return Err(damaged(CHECKPOINT, "older than the other files"));
+            }
+            for (name, file, bytes) in [(DATA, &data, mark.data_bytes), (SPARE, &spare, mark.spare_bytes)] {
+                if file.bytes()? < bytes {
+                    return Err(damaged(name, "shorter than it was"));
+                }
+            }
+        }
         let name = journal_name(image.number);
         let journal = needed(&name)?;
         let said = read_all(&*journal, journal::BYTES_MAX)?;
@@ -319,19 +351,30 @@ impl Loaded {
         if !fit {
             return Err(damaged(&name, "of another drive"));
         }
+        let own = mark.filter(|mark| mark.number == image.number);
+        if own.is_some_and(|mark| journal_bytes < mark.journal_bytes) {
+            return Err(damaged(&name, "damaged"));
+        }
         let opened = OpenReport {
             clean: image.is_clean && journal_bytes == 0,
             journal_bytes,
             ..OpenReport::default()
         };
-        Ok(Loaded { geometry, image, data, spare, journal, opened })
+        Ok(Loaded { geometry, image, data, spare, journal, mark, opened })
     }
 
     /// Finds the stripes that were programmed since the checkpoint.
-    pub(super) fn find(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// [`OpenError::Damaged`] if stripes are missing that were durable: what was in them is unknown, so older
+    /// versions would take its place.
+    pub(super) fn find(&mut self) -> Result<(), OpenError> {
         if self.opened.clean {
             return Ok(());
         }
+        let own = self.mark.filter(|mark| mark.number == self.image.number).unwrap_or_default();
+        // Bytes of a stripe that was durable may have rotted since: they read as errors.
+        let durable = own.order.max(self.image.order);
         let mut found = Vec::new();
         for block in 0..self.geometry.total_blocks() {
             let entry = self.image.blocks[block as usize];
@@ -341,7 +384,7 @@ impl Loaded {
             let mut from = entry.programmed;
             while let Some(stripe) = self.next_written(BlockId(block), from)? {
                 from = stripe + 1;
-                let origin = self.origin(BlockId(block), stripe, entry.generation)?;
+                let origin = self.origin(BlockId(block), stripe, entry.generation, durable)?;
                 // Stripes of earlier starts were left out before.
                 found.extend(
                     origin
@@ -352,6 +395,7 @@ impl Loaded {
         }
         found.sort_unstable();
         let mut expected = self.image.order;
+        let mut marked = 0;
         for (order, block, stripe, begun_at_ns) in found {
             let entry = &mut self.image.blocks[block as usize];
             // A gap in the order means that a program is missing: later stripes must not count.
@@ -363,6 +407,11 @@ impl Loaded {
             (entry.programmed, entry.programmed_at_ns) = (stripe + 1, begun_at_ns);
             self.image.calendar_ns = self.image.calendar_ns.max(begun_at_ns);
             self.opened.stripes_found += 1;
+            marked += u64::from(order < own.order);
+        }
+        // Later changes may have counted or erased some of these.
+        if self.opened.journal_bytes == own.journal_bytes && marked < own.stripes {
+            return Err(damaged(SPARE, "without stripes that were in it"));
         }
         Ok(())
     }
@@ -380,7 +429,14 @@ impl Loaded {
     }
 
     /// Origin of a stripe, if all of it is present and of one program in this generation of the superblock.
-    fn origin(&self, block: BlockId, stripe: u32, generation: u32) -> io::Result<Option<Origin>> {
+    /// The contents of one before `durable` need not be intact.
+    fn origin(
+        &self,
+        block: BlockId,
+        stripe: u32,
+        generation: u32,
+        durable: u64,
+    ) -> io::Result<Option<Origin>> {
         let mut records = [Record::new_zeroed(); Geometry::STRIPE_UNITS_MAX as usize];
         let records = &mut records[..self.geometry.units_per_stripe() as usize];
         let first = self.geometry.ppa(block, stripe, 0);
@@ -390,7 +446,11 @@ impl Loaded {
             return Ok(None);
         }
         for (ppa, record) in (first.0..).map(Ppa).zip(&*records) {
-            if !self.is_there(ppa, record, origin)? {
+            let is_there = match origin.epoch == self.image.epoch && origin.order < durable {
+                true => record.is_whole(ppa) && record.origin() == origin,
+                false => self.is_there(ppa, record, origin)?,
+            };
+            if !is_there {
                 return Ok(None);
             }
         }

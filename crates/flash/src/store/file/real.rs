@@ -2,7 +2,9 @@
 
 use super::disk::FORMAT;
 use super::files::{File, Files};
-use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, openat, seek};
+use rustix::fs::{
+    FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, openat, seek,
+};
 use rustix::io::Errno;
 use std::fs;
 use std::io;
@@ -31,7 +33,7 @@ pub enum DirectoryError {
         /// Path of the directory.
         path: PathBuf,
     },
-    /// A system error.
+    /// A system error, or a file that is not a regular one.
     #[error("{path} cannot be used as a data directory")]
     System {
         /// Path of the directory.
@@ -84,7 +86,10 @@ impl Directory {
         let system = |errno: Errno| DirectoryError::System { path: path.to_path_buf(), source: errno.into() };
         let open = |path: &Path, flags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::from(0o644));
         let fd = open(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(system)?;
-        let lock = open(&path.join(LOCK), flags).map_err(system)?;
+        let io = |source| DirectoryError::System { path: path.to_path_buf(), source };
+        let lock =
+            open(&path.join(LOCK), flags | OFlags::NONBLOCK).map_err(|errno| io(open_error(LOCK, errno)))?;
+        check_regular(&lock, LOCK).map_err(io)?;
         match flock(&lock, operation) {
             Ok(()) => {
                 let access = flags & OFlags::ACCMODE;
@@ -109,23 +114,51 @@ impl Directory {
         Ok(system.f_bavail.saturating_mul(system.f_frsize))
     }
 
-    fn named(&self, name: &str, flags: OFlags) -> Result<RealFile, Errno> {
-        let fd = openat(&self.fd, name, flags | OFlags::CLOEXEC, Mode::from(0o644))?;
-        Ok(RealFile(fs::File::from(fd)))
+    /// Opens a regular file; None if there is no file of this name.
+    fn named(&self, name: &str, flags: OFlags) -> io::Result<Option<RealFile>> {
+        // The open of a FIFO would wait for its other end.
+        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        match openat(&self.fd, name, flags, Mode::from(0o644)) {
+            Ok(fd) => {
+                check_regular(&fd, name)?;
+                Ok(Some(RealFile(fs::File::from(fd))))
+            }
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(open_error(name, errno)),
+        }
     }
+}
+
+/// Fails if a file is not a regular one: a read of it may wait for ever.
+fn check_regular(fd: &OwnedFd, name: &str) -> io::Result<()> {
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
+    if kind == FileType::RegularFile { Ok(()) } else { Err(not_regular(name)) }
+}
+
+/// The error of a file that could not be opened.
+fn open_error(name: &str, errno: Errno) -> io::Error {
+    match errno {
+        // As the system reports a directory, and a socket or a device without a driver.
+        Errno::ISDIR | Errno::NXIO | Errno::NODEV => not_regular(name),
+        errno => errno.into(),
+    }
+}
+
+fn not_regular(name: &str) -> io::Error {
+    let what = format!(
+        "`{name}` is not a regular file, as all files of a data directory are: put it back from a copy"
+    );
+    io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
 impl Files for Directory {
     fn open(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
-        match self.named(name, self.access) {
-            Ok(file) => Ok(Some(Arc::new(file))),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        }
+        Ok(self.named(name, self.access)?.map(|file| Arc::new(file) as Arc<dyn File>))
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(self.named(name, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC)?))
+        let file = self.named(name, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC)?;
+        Ok(Arc::new(file.ok_or(io::ErrorKind::NotFound)?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

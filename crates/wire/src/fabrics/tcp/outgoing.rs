@@ -6,7 +6,7 @@ use super::pdu::Pdu;
 /// Sent bytes are discarded once there are this many, even if others still wait.
 const SENT_BYTES_MAX: usize = 64 << 10;
 /// Capacity in bytes that is kept while the queue is empty.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+const KEPT_BYTES_MAX: usize = 256 << 10;
 
 /// Encoded PDUs in order, of which a part was sent.
 #[derive(Default)]
