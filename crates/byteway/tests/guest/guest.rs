@@ -14,6 +14,11 @@ const BOOTS_WITHIN: Duration = Duration::from_secs(60);
 const LIVES_FOR: Duration = Duration::from_secs(280);
 /// Additional time that the host waits for the end of a script, beyond the guest's own limit.
 const GRACE: Duration = Duration::from_secs(15);
+/// Time without an answer after which an empty line is sent.
+///
+/// QEMU's serial port can lose the interrupt that the guest's driver sends the rest of its output on; the next character that it receives
+/// makes up for it. In a script, an empty line does nothing, and it does not wake a guest that waits for a drive.
+const NUDGE_AFTER: Duration = Duration::from_secs(10);
 
 /// The folder with the results of guest/build, and that with its scripts.
 pub fn folders() -> (PathBuf, PathBuf) {
@@ -128,16 +133,28 @@ impl Guest {
         let (id, prelude) = (self.scripts, &self.prelude);
         self.qemu.write(&format!("{prelude}\n{}\n@run {id} {seconds}\n", script.trim()));
         let deadline = self.ends_by.min(start + Duration::from_secs(seconds) + GRACE);
-        let (failure, output) = match self.qemu.read_to_line(&format!("@end {id} "), deadline) {
+        let end = format!("@end {id} ");
+        let mut nudges = 0;
+        let answer = loop {
+            let answer = self.qemu.read_to_line(&end, deadline.min(Instant::now() + NUDGE_AFTER));
+            if answer.is_ok() || Instant::now() >= deadline || self.qemu.ended().is_some() {
+                break answer;
+            }
+            self.qemu.write("\n");
+            nudges += 1;
+        };
+        let (failure, output) = match answer {
             Ok((output, end)) => match end.rsplit(' ').next() {
                 Some("0") => {
-                    println!("{what}: {:.1} s", start.elapsed().as_secs_f32());
+                    let nudged =
+                        if nudges > 0 { format!(", {nudges} empty lines sent") } else { String::new() };
+                    println!("{what}: {:.1} s{nudged}", start.elapsed().as_secs_f32());
                     return output;
                 }
                 Some("137") => (format!("not done after {seconds} s"), output),
                 _ => (format!("{end:?}"), output),
             },
-            Err(output) => ("the guest doesn't answer".to_string(), output),
+            Err(output) => (format!("the guest doesn't answer, nor to {nudges} empty lines"), output),
         };
         let seen = self.seen();
         panic!("{what}: {failure}\n-- script\n{}\n-- output\n{output}\n{seen}", script.trim());
@@ -170,12 +187,12 @@ impl Guest {
     pub fn seen(&self) -> String {
         let (console, qemu) = (tail(&self.console, 40), tail(&self.errors, 10));
         let server = match &self.drives {
-            Drives::Served(server) | Drives::Remote(server) => server.said(),
+            Drives::Served(server) | Drives::Remote(server) => {
+                format!("{}\n{}", server.threads(), server.said())
+            }
             Drives::Qemu => String::new(),
         };
-        format!(
-            "-- the guest's console\n{console}\n-- QEMU: {}\n{qemu}\n-- the server\n{server}",
-            self.qemu.state()
-        )
+        let threads = self.qemu.threads();
+        format!("-- the guest's console\n{console}\n-- QEMU\n{threads}\n{qemu}\n-- the server\n{server}")
     }
 }

@@ -74,11 +74,30 @@ impl Process {
         self.ended()
     }
 
-    /// Its state as reported by the system: "S (sleeping)", "T (stopped)", and so on.
-    pub fn state(&self) -> String {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let state = status.lines().find_map(|line| line.strip_prefix("State:"));
-        state.map_or("gone".to_string(), |state| state.trim().to_string())
+    /// Its threads as reported by the system, a line each: name, state, ticks of processors, and where it waits in the kernel.
+    pub fn threads(&self) -> String {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let mut lines: Vec<String> = tasks
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|task| {
+                let read = |file| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+                let stat = read("stat");
+                let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or("").split_whitespace().collect();
+                let field = |index| fields.get(index).copied().unwrap_or("?");
+                format!(
+                    "{} {} {}+{} {}",
+                    read("comm").trim(),
+                    field(0),
+                    field(11),
+                    field(12),
+                    read("wchan").trim()
+                )
+            })
+            .collect();
+        lines.sort_unstable();
+        if lines.is_empty() { "gone".to_string() } else { lines.join("\n") }
     }
 
     /// Kills it.

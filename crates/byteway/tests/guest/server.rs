@@ -133,6 +133,11 @@ impl Server {
         tail(&self.errors, 30)
     }
 
+    /// Its threads as reported by the system.
+    pub fn threads(&self) -> String {
+        self.process.threads()
+    }
+
     /// Writes to its standard input.
     pub fn tell(&mut self, line: &str) {
         self.process.write(line);
