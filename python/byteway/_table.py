@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from .errors import missing
+from .errors import missing, wrong
 
 if TYPE_CHECKING:
     import pandas
@@ -17,7 +18,8 @@ class Table:
     """Rows in memory, in Arrow's format.
 
     Anything that knows the Arrow C stream interface takes it as it is: `polars.DataFrame(table)`, `pyarrow.table(table)`,
-    `duckdb.from_arrow(table)`. Numbers are shared with it, not copied.
+    `duckdb.from_arrow(table)`. Numbers are shared with it, not copied. Without any of them, `table["mean_ns"]` is a column as a list, and
+    `for row in table` gives rows as dictionaries; `pandas.DataFrame(table)` takes those.
     """
 
     def __init__(self, native: _native.Table) -> None:
@@ -30,6 +32,26 @@ class Table:
     def columns(self) -> list[str]:
         """Names of the columns."""
         return self._native.column_names
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """The values of a column.
+
+        Raises `KeyError` for a column that is not there, and `InputError` for one whose values have no plain form in Python.
+        """
+        try:
+            index = self.columns.index(name)
+        except ValueError:
+            raise KeyError(f"there is no column {name!r}; the columns are {', '.join(self.columns)}") from None
+        values = self._native.column(index)
+        if values is None:
+            raise wrong(f"the values of {name!r} have no plain form in Python", "take the table with `to_pyarrow()`")
+        return values
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows, as dictionaries by column."""
+        names = self.columns
+        for row in zip(*(self[name] for name in names)):
+            yield dict(zip(names, row))
 
     def describe(self) -> dict[str, str | None]:
         """What each column means, with its unit."""

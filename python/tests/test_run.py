@@ -53,6 +53,22 @@ def test_the_summary_is_typed_and_the_series_adds_up(reads: dict[str, Any]) -> N
     assert byteway.run(reads).ios is None
 
 
+# A column, and pandas, without a way through another library.
+def test_a_table_has_columns_and_rows_without_a_data_frame(reads: dict[str, Any]) -> None:
+    result = byteway.run(reads, ios=True)
+    assert result.ios is not None
+    for table in (result.series, result.ios):
+        frame = table.to_polars()
+        for name in table.columns:
+            assert table[name] == frame[name].to_list(), name
+        assert list(table) == frame.to_dicts()
+    assert isinstance(result.series["mean_ns"][0], float)
+    pandas = pytest.importorskip("pandas")
+    assert list(pandas.DataFrame(result.series).columns) == result.series.columns
+    with pytest.raises(KeyError, match="mean_ns"):
+        result.series["mean"]
+
+
 def test_results_are_saved_and_shown(reads: dict[str, Any], tmp_path: Path) -> None:
     result = byteway.run(reads, ios=True)
     result.save(tmp_path / "out")

@@ -38,7 +38,7 @@ def test_wrong_values_are_named(reads: dict[str, Any]) -> None:
             byteway.compare(reads, vary)
         assert caught.value.help
     with pytest.raises(byteway.InputError, match="p99_ns"):
-        byteway.compare(reads, {"iodepth": [1]}, metric="p99")
+        byteway.compare(reads, {"iodepth": [1]}, metric="p98_ns")
 
 
 def test_ctrl_c_keeps_completed_points(reads: dict[str, Any]) -> None:

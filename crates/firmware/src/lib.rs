@@ -68,8 +68,8 @@ pub mod work;
 pub use ftl::{
     Audit, Background, Base, BorrowFigures, CollectionState, Disagreement, Exchange, ExtentConfig, Footprint,
     Ftl, FtlConfig, FtlCounters, FtlError, Health, InjectedDefect, Lender, LenderId, LentMemory, Maintenance,
-    MapMonitor, MediaError, MediumError, Refresh, Region, Space, SteadyTiming, UnitContent, VictimPolicy,
-    WearConfig, space_of,
+    MapMonitor, MediaError, MediumError, PacedState, Refresh, Region, Space, SteadyLoad, SteadyTiming,
+    UnitContent, VictimPolicy, WearConfig, space_of,
 };
 pub use hardware::{Hardware, HardwareFigures, VectorCosts};
 pub use placement::{HostLink, LinkDirection, Placement, Route, SiteLink, WorkContext};

@@ -165,9 +165,11 @@ impl Metric {
         }
     }
 
-    /// The figure with this key.
-    pub fn named(key: &str) -> Option<Metric> {
-        Metric::ALL.into_iter().find(|metric| metric.key() == key)
+    /// The figure with this key, or with its heading in tables: `p99_ns` is also `p99`, and `write_amplification` is `WA`.
+    pub fn named(name: &str) -> Option<Metric> {
+        Metric::ALL
+            .into_iter()
+            .find(|metric| metric.key() == name || metric.header().eq_ignore_ascii_case(name))
     }
 
     /// Quantity of the figure; `None` for counts.

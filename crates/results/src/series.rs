@@ -140,6 +140,9 @@ struct DriveSums {
     map_misses: u64,
     suspends: u64,
     retries: u64,
+    /// Free superblocks, and units in the write buffer, at the end of the step.
+    free: u64,
+    buffered_units: u64,
 }
 
 /// One direction of the link in a step.
@@ -171,10 +174,14 @@ impl DriveSums {
             map_misses: map_misses(&now.ftl) - map_misses(&then.ftl),
             suspends: now.flash.suspends - then.flash.suspends,
             retries: now.flash.retries - then.flash.retries,
+            free: now.ftl.blocks_free,
+            buffered_units: now.buffered_units,
         }
     }
 
+    /// Adds the step that follows.
     fn add(&mut self, other: &DriveSums) {
+        (self.free, self.buffered_units) = (other.free, other.buffered_units);
         self.cores_ps += other.cores_ps;
         for (link, more) in self.link.iter_mut().zip(&other.link) {
             link.busy_ps += more.busy_ps;
@@ -270,6 +277,8 @@ impl DriveSteps {
             map_misses: sums.map_misses,
             suspends: sums.suspends,
             retries: sums.retries,
+            free_superblocks: sums.free,
+            buffered_bytes: sums.buffered_units * UNIT_BYTES as u64,
             host: self.hosts.get(step).map(|host| HostPoint {
                 busy: HostComponent::ALL
                     .iter()

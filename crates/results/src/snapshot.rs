@@ -21,6 +21,8 @@ pub struct Snapshot {
     pub host_bytes: u64,
     /// Counters of the translation layer.
     pub ftl: FtlCounters,
+    /// Units in the write buffer.
+    pub buffered_units: u64,
     /// Counters of the flash.
     pub flash: FlashCounters,
     /// Busy time of each die.
@@ -79,7 +81,11 @@ impl Snapshot {
     pub fn retake(&mut self, clock: &Clock, drive: &Drive, parts: &Parts<'_>) {
         self.at = clock.now();
         self.ftl = FtlCounters::default();
-        parts.layers.iter().for_each(|layer| self.ftl += layer.counters());
+        self.buffered_units = 0;
+        for layer in &parts.layers {
+            self.ftl += layer.counters();
+            self.buffered_units += u64::from(layer.units_buffered());
+        }
         let controller = &drive.controller;
         self.host_bytes = match controller.backing().ftl() {
             Some(_) => self.ftl.user_bytes_written,

@@ -652,6 +652,7 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
         read_cache_units: firmware.read_cache.map_or(0, units),
         checkpoint_units: share(firmware.checkpoint, plan.geometry.capacity_bytes / UNIT_BYTES as u64),
         upkeep: upkeep(plan),
+        steady_load: plan.steady_load,
         ..FtlConfig::default()
     }
 }

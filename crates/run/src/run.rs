@@ -37,6 +37,8 @@ use byteway_world::{PoweredDrive, World};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
+mod steady;
+
 /// Progress display and interrupt of a run.
 pub struct Session<'a> {
     /// Receives the progress.
@@ -98,6 +100,7 @@ fn perform(
     records: Records,
 ) -> Result<Finished, RunError> {
     let Session { progress, interrupt } = session;
+    let scenario = &steady::with_loads(scenario, interrupt)?;
     let executor = Executor::new();
     executor.leap();
     let clock = executor.clock().clone();
@@ -590,7 +593,7 @@ impl RunContext {
             summary.utilisation.push(begin.processors_until(&end));
         }
         summary.notes.extend(recorded.note.clone());
-        summary.notes.extend(steadiness::notes(&recorded.series, &scenario.jobs));
+        summary.notes.extend(steadiness::notes(&recorded.series, &scenario.jobs, &scenario.drives[0].plan));
         if let [_] = &measured[..] {
             summary.notes.extend(steadiness::rough_start(scenario, 0, summary.has_writes()));
             let collected = measured[0].units(|ftl| ftl.blocks_collected);
@@ -611,7 +614,7 @@ impl RunContext {
             let rough: Vec<String> = rough.collect();
             part.notes.extend(recorded.note.clone());
             let jobs: Vec<JobPlan> = scenario.jobs_of(drive).cloned().collect();
-            part.notes.extend(steadiness::notes(own, &jobs));
+            part.notes.extend(steadiness::notes(own, &jobs, &scenario.drives[drive].plan));
             part.notes.extend(rough.clone());
             let name = part.drive.as_deref().unwrap_or_default();
             summary.notes.extend(inputs.into_iter().chain(rough).map(|note| format!("drive {name}: {note}")));

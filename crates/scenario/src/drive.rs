@@ -15,6 +15,7 @@ use super::table;
 use super::transfer::no_sink;
 use crate::profile::{CAPACITY_BYTES, DRIVES, Geometry, KeyError, Profile, Programs, fault, load, within};
 use crate::source::{Index, Sources, Tree};
+use byteway_firmware::SteadyLoad;
 use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_text::error::{InputError, nearest};
 use byteway_text::units::{Age, Bytes, Percent, excerpt};
@@ -42,6 +43,8 @@ pub struct DrivePlan {
     pub store: Store,
     /// Initial contents.
     pub precondition: Precondition,
+    /// The load that left [`Precondition::Steady`]: saturating, until a runner knows what the jobs ask.
+    pub steady_load: SteadyLoad,
     /// Age of the initial contents.
     pub age: Age,
     /// Initial wear of its blocks.
@@ -261,6 +264,7 @@ impl DriveDraft<'_> {
             lba_bytes: lba.0 as u32,
             store: section.store,
             precondition,
+            steady_load: SteadyLoad::Saturating,
             age: section.age,
             worn: section.worn,
             namespaces: section.namespaces,

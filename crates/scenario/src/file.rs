@@ -199,11 +199,12 @@ pub enum Precondition {
     /// Everything written once, sequentially.
     #[default]
     Filled,
-    /// The steady state of random overwrites: 4 KiB random writes at full speed have continued until
-    /// throughput and write amplification were constant. Few blocks are free, the write buffer is full, and
-    /// garbage collection is active from the first write on. Other workloads (larger blocks, a skew, a lower
-    /// rate) have another steady state: the summary notes when throughput still changes, and `ramp_time`
-    /// excludes that part.
+    /// The steady state of random overwrites: 4 KiB random writes have continued, at the rate at which the jobs
+    /// begin to write, until throughput and write amplification were constant. Garbage collection is at work
+    /// from the first write on; if the jobs saturate the drive, few blocks are free and the write buffer is
+    /// full. A served drive, one in an enclosure and one with an SLC cache begin as saturated. Larger blocks or
+    /// a skew have another steady state: the summary notes what still changes, and `ramp_time` excludes that
+    /// part.
     Steady,
 }
 

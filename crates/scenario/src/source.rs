@@ -498,13 +498,20 @@ fn floor_char_boundary(text: &str, at: usize) -> usize {
 fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let key = path.map(|path| format!("`{path}`: ")).unwrap_or_default();
-    let parent = path.and_then(|path| path.rfind('.').map(|dot| &path[..dot]));
-    let section = match parent {
-        Some(parent) => format!("`{parent}`"),
-        None => format!("the {noun}"),
-    };
     if message.starts_with("unknown field") && !quoted.is_empty() {
+        // The place may be that of a value further down, as of --set drive.flash.read.
+        let parts: Vec<&str> = path.unwrap_or_default().split('.').collect();
+        let at = parts.iter().position(|part| *part == quoted[0]).unwrap_or(parts.len().saturating_sub(1));
+        let section = match &parts[..at] {
+            [] => format!("the {noun}"),
+            before => format!("`{}`", before.join(".")),
+        };
         let what = format!("unknown key `{}` in {section}", excerpt(quoted[0]));
+        // What people write first: drives differ in a profile's keys.
+        if quoted[1..].contains(&"override") && PROFILE_SECTIONS.contains(&quoted[0]) {
+            let own = [&parts[..at], &["override"], &parts[at..]].concat().join(".");
+            return (what, format!("keys of its profile are below `override`: write `{own}`"));
+        }
         return (what, suggest_key(quoted[0], &quoted[1..]));
     }
     if message.starts_with("unknown variant") && !quoted.is_empty() {
@@ -569,6 +576,10 @@ fn in_toml(expected: &str) -> &str {
         other => other,
     }
 }
+
+/// Sections of a profile, which a drive may override.
+const PROFILE_SECTIONS: [&str; 11] =
+    ["link", "controller", "firmware", "dram", "flash", "bridge", "transfer", "cxl", "kv", "csd", "programs"];
 
 /// Keys that have their own section.
 const SECTIONS: [&str; 8] = ["drive", "link", "controller", "firmware", "cycles", "gc", "dram", "flash"];

@@ -69,6 +69,11 @@ fn a_wrong_scenario_is_refused_with_place_and_cure() {
     refused(&geometry, "", &["--out", "o"], &["s.toml:4:16", "`flash.planes` = 3", "1, 2, 4, 8"]);
     refused(SCENARIO, "", &["--set", "job.0.bs=5 KiB"], &["--set job.0.bs=5 KiB", "multiple of 4 KiB"]);
     refused(SCENARIO, "", &["--set", "job.0.size=1 TiB"], &["not within the namespace", "512 GiB"]);
+    // A key of the profile, as people write it first: on the command line and in a file.
+    let own = "write `drive.override.flash.read`";
+    refused(SCENARIO, "", &["--set", "drive.flash.read=50 us"], &["unknown key `flash` in `drive`", own]);
+    let section = SCENARIO.replace("[[job]]", "[drive.flash]\nread = \"50 us\"\n[[job]]");
+    refused(&section, "", &[], &["unknown key `flash` in `drive`", "write `drive.override.flash`"]);
 }
 
 // Users did not write the trace: the line number is the only help in finding the error.

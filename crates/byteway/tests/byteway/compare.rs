@@ -377,7 +377,9 @@ fn the_report_begins_with_the_answer() {
     // The selected metric is the answer, and the command reproduces it.
     let page = html("p", &["--metric", "p99_ns"]);
     assert!(page.contains("P99 latency by iodepth") && page.contains("--metric p99_ns"));
-    let refused = compare(folder.path(), &["s.toml", "--vary", "iodepth=1,2", "--metric", "p99"]);
+    // By its heading, too.
+    assert!(html("h", &["--metric", "p99"]).contains("P99 latency by iodepth"));
+    let refused = compare(folder.path(), &["s.toml", "--vary", "iodepth=1,2", "--metric", "p98_ns"]);
     assert!(
         code(&refused) == Some(2) && text(&refused.stderr).contains("p99_ns"),
         "{}",

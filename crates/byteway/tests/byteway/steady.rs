@@ -224,6 +224,13 @@ fn a_run_over_a_change_says_so() {
     assert!(changing.summary.to_json().contains("not steady:"), "so does the JSON");
     let settled = cliff("iodepth = 32\nramp_time = '3 s'\nruntime = '2 s'\n");
     assert_eq!(note(&settled), None, "that is the remedy");
+    // The drive, too: its superblocks run out, and it begins to collect.
+    let beneath = changing.summary.notes.iter().find(|note| note.contains("in the first half of the run"));
+    assert!(
+        beneath.is_some_and(|note| note.contains("write amplification ")),
+        "{:?}",
+        changing.summary.notes
+    );
     let of_two = cliff(
         "iodepth = 32\nruntime = '1500 ms'\n[[job]]\nname = 'other'\nrw = 'randwrite'\nruntime = '1500 ms'\n",
     );
@@ -240,7 +247,7 @@ fn what_is_steady_short_or_asked_for_gets_no_note() {
     assert_eq!(
         note(&cliff("iodepth = 4\nrate_iops = '20000'\nruntime = '400 ms'\n")),
         None,
-        "its rate is the user's"
+        "its rate is the user's, and it does not collect yet"
     );
     let phases = "iodepth = 32\nruntime = '700 ms'\n[[job]]\nname = 'then'\nrw = 'randread'\nstonewall = true\nruntime = '300 ms'\n";
     assert_eq!(note(&cliff(phases)), None, "phases differ");
@@ -267,5 +274,59 @@ fn a_rough_start_is_said() {
         ("samsung-970-pro", "4 GiB", writes, false),
     ] {
         assert_eq!(of(profile, capacity, job), is_said, "{profile}, {capacity}: {job}");
+    }
+}
+
+// The throughput of an open loop is the same while the drive begins to collect, or catches up: only what is beneath tells.
+#[test]
+fn a_drive_that_drifts_beneath_an_open_loop_says_so() {
+    let of = |more: &str| {
+        results(&format!(
+            "[drive]\nprofile = 'samsung-970-pro'\ncapacity = '4 GiB'\nprecondition = 'filled'\n\
+             [[job]]\nrw = 'randwrite'\nissue = 'open'\nrate_iops = '30000'\n{more}"
+        ))
+    };
+    let drifting = of("runtime = '6 s'\n");
+    let text = note(&drifting).expect("it begins to collect");
+    assert!(text.contains("free superblocks ") && text.contains("write amplification "), "{text}");
+    let point = drifting.series.points.last().and_then(|point| point.drive.as_ref()).expect("one drive");
+    assert!(point.free_superblocks > 0 && point.buffered_bytes > 0, "{point:?}");
+    assert_eq!(note(&of("runtime = '1 s'\n")), None, "it does not collect yet");
+}
+
+/// IOPS and write amplification of `seconds` after `ramp` ms.
+fn after(drive: &str, job: &str, seconds: u32, ramp: u32) -> (f64, f64) {
+    let text = format!(
+        "{drive}precondition = 'steady'\n[[job]]\n{job}\nramp_time = '{ramp} ms'\nruntime = '{seconds} s'\n"
+    );
+    let summary = results(&text).summary;
+    (summary.iops, summary.write_amplification.expect("it collects"))
+}
+
+// Began a drive as one that is saturated whatever the load, a slower host would measure how it catches up: write amplification of 45
+// or 194, and reads behind collection, for minutes. Full size, since superblocks of small drives are few.
+#[test]
+fn a_slower_host_begins_as_it_goes_on() {
+    let closed = |depth| format!("rw = 'randrw'\nrwmixread = 50\niodepth = {depth}");
+    let open = |iops| format!("rw = 'randwrite'\nissue = 'open'\nrate_iops = '{iops}'");
+    for (profile, job) in [
+        ("samsung-970-pro", open(5000)),
+        ("samsung-970-pro", open(35_000)),
+        ("samsung-970-pro", closed(4)),
+        ("samsung-970-pro", closed(32)),
+        ("p4500", open(5000)),
+        ("p4500", open(20_000)),
+        ("wd-zn540", open(20_000)),
+    ] {
+        let drive = format!("[drive]\nprofile = '{profile}'\n");
+        // Some superblocks of each die are written, or chance decides.
+        let seconds = if job.contains("'5000'") { 8 } else { 2 };
+        let (first, later) = (after(&drive, &job, seconds, 0), after(&drive, &job, seconds, 8000));
+        println!("{profile}, {job:?}: {first:?}, later {later:?}");
+        let what = format!("{profile}: {job}");
+        // A closed loop waits for what it is measured beside, and both are estimates.
+        let (of_iops, of_amplification) = if job.contains("iodepth") { (10.0, 20.0) } else { (5.0, 15.0) };
+        assert_within(of_iops, first.0, later.0, &format!("{what}: IOPS"));
+        assert_within(of_amplification, first.1, later.1, &format!("{what}: write amplification"));
     }
 }

@@ -11,7 +11,7 @@
 use crate::ftl::collect::collecting::InitialUpkeep;
 use crate::ftl::config::{Base, FtlConfig, Region};
 use crate::ftl::space::{Space, UnitKind};
-use crate::ftl::steady::{Steady, reclaimed_share};
+use crate::ftl::steady::{PacedState, Steady, reclaimed_share};
 use byteway_content::{Content, Stamp};
 use byteway_flash::{BaseContent, BlockId, Geometry, Mode, NO_LPA, Ppa};
 use std::rc::Rc;
@@ -187,6 +187,16 @@ impl BaseState {
     /// Write amplification factor of the steady state; 1 in other states.
     pub(in crate::ftl) fn write_amplification(&self) -> f64 {
         if let Layout::Steady(steady) = &self.layout { steady.write_amplification() } else { 1.0 }
+    }
+
+    /// Whether writes waited for garbage collection in the steady state; false in other states.
+    pub(in crate::ftl) fn is_saturated(&self) -> bool {
+        matches!(&self.layout, Layout::Steady(steady) if steady.paced().is_none())
+    }
+
+    /// None if writes waited for garbage collection, and in other states.
+    pub(in crate::ftl) fn paced(&self) -> Option<PacedState> {
+        if let Layout::Steady(steady) = &self.layout { steady.paced() } else { None }
     }
 
     /// State of a die's garbage collection in the steady state.

@@ -31,9 +31,30 @@ pub enum Base {
     Empty,
     /// Every unit, written once in order.
     Filled,
-    /// Every unit, as uniform random overwrites of single units at full speed leave the drive in the long run
-    /// under greedy garbage collection: see [`SteadyTiming`].
+    /// Every unit, as uniform random overwrites of single units leave the drive in the long run under greedy
+    /// garbage collection: see [`SteadyTiming`] and [`FtlConfig::steady_load`].
     Steady,
+}
+
+/// What a host asks of a drive for so long that the drive is in a steady state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SteadyLoad {
+    /// More writes than the drive can take: they wait for garbage collection, and few superblocks are free.
+    #[default]
+    Saturating,
+    /// Fewer: garbage collection keeps up, and as many superblocks are free as it keeps free. If it would not
+    /// keep up at this load, the state is that of [`Saturating`](Self::Saturating).
+    Paced {
+        /// Units written, in a million seconds.
+        units_per_megasecond: u64,
+        /// Share of its time for which a die works for the host, in millionths.
+        busy_ppm: u32,
+        /// Share of this load, in millionths, by which the host slows down beside garbage collection at most, since it waits for what it
+        /// has asked: where collection would not keep up, the load is as much of this one as it can keep up with.
+        yields_ppm: u32,
+        /// Time that garbage collection takes beside this load, in millionths of what flash alone takes for it ([`SteadyTiming`]).
+        collection_ppm: u32,
+    },
 }
 
 /// Units whose initial content is the pattern of one namespace. Stamps count logical blocks from the region's
@@ -198,6 +219,8 @@ pub struct FtlConfig {
     pub seed: u64,
     /// Times of a die's work on a superblock, for [`Base::Steady`].
     pub rhythm: SteadyTiming,
+    /// The load that left [`Base::Steady`]. A drive with a one-bit cache is always taken as saturated.
+    pub steady_load: SteadyLoad,
     /// The array is driven by other code, as in a drive that exposes raw flash: this translation layer maps
     /// nothing, leaves the array alone, and keeps no record in it.
     pub is_bare: bool,
@@ -306,6 +329,7 @@ impl Default for FtlConfig {
             upkeep: Maintenance::default(),
             seed: 0,
             rhythm: SteadyTiming::default(),
+            steady_load: SteadyLoad::default(),
             is_bare: false,
             base: Base::Empty,
             regions: Vec::new(),

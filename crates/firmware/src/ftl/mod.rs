@@ -32,7 +32,7 @@ pub use base::greedy_write_amplification;
 pub use collect::window::CollectionState;
 pub use config::{
     Background, Base, ExtentConfig, FtlConfig, FtlError, InjectedDefect, Maintenance, MediaError, Refresh,
-    Region, SteadyTiming, VictimPolicy, WearConfig,
+    Region, SteadyLoad, SteadyTiming, VictimPolicy, WearConfig,
 };
 pub use counters::FtlCounters;
 pub use durable::audit::{Audit, Disagreement, UnitContent};
@@ -45,6 +45,7 @@ pub use map::copies::LentMemory;
 pub use map::redo;
 pub use map::segments::{BorrowFigures, Lender, LenderId};
 pub use space::Space;
+pub use steady::PacedState;
 pub use write::exchange::Exchange;
 
 use crate::hardware::FlashCommands;
@@ -501,6 +502,11 @@ impl Ftl {
         let blocks_spare = dies.map(|die| u64::from(state.blocks.spares(die))).sum();
         let Checkpoints { power_cycles, unsafe_shutdowns, .. } = state.checkpoints;
         FtlCounters { blocks_free, blocks_spare, power_cycles, unsafe_shutdowns, ..state.counters }
+    }
+
+    /// What is expected of garbage collection, if the drive began in the steady state of a load that does not saturate it.
+    pub fn paced_state(&self) -> Option<PacedState> {
+        self.0.base.paced()
     }
 
     /// The drive's own array.

@@ -136,6 +136,12 @@ pub struct DrivePoint {
     pub suspends: u64,
     /// Read sensings beyond the first.
     pub retries: u64,
+    /// Free superblocks at the end of the step.
+    #[serde(default)]
+    pub free_superblocks: u64,
+    /// Bytes in the write buffer at the end of the step.
+    #[serde(default)]
+    pub buffered_bytes: u64,
     /// Cost of I/O on the host, for all drives together; omitted if it was not followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostPoint>,

@@ -64,7 +64,7 @@ const DRIVE_SHARES: [Figure<DrivePoint, f64>; 8] = [
     }),
 ];
 
-const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 11] = [
+const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 13] = [
     ("link_down_payload_bytes", "Payload bytes transferred to the device", |drive| {
         drive.link_down.payload_bytes
     }),
@@ -82,6 +82,8 @@ const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 11] = [
     ("map_misses", "Lookups of map pages not in DRAM", |drive| drive.map_misses),
     ("suspends", "Suspensions of programs and erases for reads", |drive| drive.suspends),
     ("retries", "Sense operations of reads beyond the first", |drive| drive.retries),
+    ("free_superblocks", "Free superblocks at the end of the step", |drive| drive.free_superblocks),
+    ("buffered_bytes", "Bytes in the write buffer at the end of the step", |drive| drive.buffered_bytes),
 ];
 
 /// Present only if the cost of I/O on the host was followed.

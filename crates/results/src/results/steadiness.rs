@@ -1,16 +1,20 @@
-//! A check for steady throughput: it warns a reader who takes a run's mean for a property of the drive.
+//! A check for a steady state: it warns a reader who takes a run's mean for a property of the drive.
 //!
 //! A drive that begins empty, filled, or as another workload left it changes while it is written to, and its
 //! figures then depend on the length of the run. So the first half of the measured part is compared with the
-//! second, job by job.
+//! second: the throughput of each job, and, of a drive that collects garbage, what drifts beneath: its free
+//! superblocks, write amplification and write buffer. The rate of an open loop is the same on a drive that
+//! catches up, or falls behind, and only these tell.
 //!
-//! No note is made for
-//! - jobs whose rate the drive does not determine: open loops, timed traces, rate limits, pauses;
-//! - runs in phases, or of jobs that begin later or end earlier than others: their rate is meant to change;
-//! - runs that are too short: with fewer than `IOS_LEAST` I/Os in a half, or less than `SPAN_LEAST_NS` in
-//!   total, a few garbage collections dominate the figures.
+//! No note is made
+//! - of the throughput of jobs whose rate the drive does not determine: open loops, timed traces, rate limits, pauses;
+//! - of runs in phases, or of jobs that begin later or end earlier than others: their rate is meant to change;
+//! - of runs that are too short: with fewer than `IOS_LEAST` I/Os in a half, or less than `SPAN_LEAST_NS` in
+//!   total, a few garbage collections dominate the figures;
+//! - of a drive that does not collect yet: it is measured as it began, and its free superblocks have to fall.
 
-use super::Series;
+use super::{DrivePoint, Point, Series};
+use byteway_content::UNIT_BYTES;
 use byteway_scenario::{DrivePlan, Precondition, Scenario};
 use byteway_workload::{Issue, JobPlan};
 
@@ -25,9 +29,12 @@ const IOS_LEAST: u64 = 1000;
 const SPAN_LEAST_NS: f64 = 200e6;
 /// Steps of the series, at least: with fewer, the halves would be too unequal.
 const STEPS_LEAST: usize = 8;
+/// Free superblocks of a die by which the halves may differ: each die has one more or fewer as it collects.
+const FREE_OF_DIE: f64 = 0.25;
 
-/// A note for each job whose throughput differs between the halves.
-pub fn notes(series: &Series, jobs: &[JobPlan]) -> Vec<String> {
+/// A note for each job whose throughput differs between the halves, and one if what drifts in the drive differs.
+/// `drive` is the plan of the one drive whose figures the series has.
+pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan) -> Vec<String> {
     let Some(first) = jobs.first() else { return Vec::new() };
     let is_one_phase = |job: &JobPlan| job.phase == first.phase && job.start_delay.0 == 0;
     if !jobs.iter().all(is_one_phase) {
@@ -54,19 +61,12 @@ pub fn notes(series: &Series, jobs: &[JobPlan]) -> Vec<String> {
     }
     let middle_ns = 0.5 * (begin_ns + end_ns);
     let split = steps.partition_point(|step| 0.5 * (step.begin_ns + step.end_ns) < middle_ns);
-    let flow = |steps: &[&super::Point], job: usize| {
-        let ios = steps.iter().map(|step| &step.jobs[job]);
-        let ios: u64 = ios.map(|job| job.read.ios + job.write.ios + job.trim.ios).sum();
-        let ns: f64 = steps.iter().map(|step| step.end_ns - step.begin_ns).sum();
-        (ios, ios as f64 / ns * 1e9)
-    };
+    let halves = [&steps[..split], &steps[split..]];
     let of_job = |(number, job): (usize, &JobPlan)| {
         let is_the_drives = job.issue == Issue::Closed && job.cap.is_none() && job.think.is_none();
-        let ((first_ios, first), (second_ios, second)) =
-            (flow(&steps[..split], number), flow(&steps[split..], number));
+        let [(first_ios, first), (second_ios, second)] = halves.map(|half| flow(half, number));
         let is_long = first_ios.min(second_ios) >= IOS_LEAST;
-        let is_steady = (second / first - 1.0).abs() <= DIFFERENCE_MOST;
-        if !is_the_drives || !is_long || is_steady {
+        if !is_the_drives || !is_long || is_alike(first, second) {
             return None;
         }
         let name = if jobs.len() > 1 { format!("job {}: ", job.name) } else { String::new() };
@@ -78,7 +78,84 @@ pub fn notes(series: &Series, jobs: &[JobPlan]) -> Vec<String> {
             (second / first - 1.0) * 100.0
         ))
     };
-    jobs.iter().enumerate().filter_map(of_job).collect()
+    jobs.iter().enumerate().filter_map(of_job).chain(drift(halves, drive)).collect()
+}
+
+fn is_alike(first: f64, second: f64) -> bool {
+    (second / first - 1.0).abs() <= DIFFERENCE_MOST
+}
+
+/// I/Os of a job, and their rate in a second.
+fn flow(steps: &[&Point], job: usize) -> (u64, f64) {
+    let ios = steps.iter().map(|step| &step.jobs[job]);
+    let ios: u64 = ios.map(|job| job.read.ios + job.write.ios + job.trim.ios).sum();
+    let ns: f64 = steps.iter().map(|step| step.end_ns - step.begin_ns).sum();
+    (ios, ios as f64 / ns * 1e9)
+}
+
+/// What drifts in a drive, over some steps.
+struct Beneath {
+    written: u64,
+    erases: u64,
+    amplification: f64,
+    free: f64,
+    buffered: f64,
+}
+
+impl Beneath {
+    fn of(steps: &[&Point]) -> Option<Beneath> {
+        let drives = || steps.iter().filter_map(|step| step.drive.as_ref());
+        let sum = |of: fn(&DrivePoint) -> u64| drives().map(of).sum::<u64>();
+        let count = drives().count();
+        let mean = |of: fn(&DrivePoint) -> u64| sum(of) as f64 / count as f64;
+        let written = sum(|drive| drive.host_written_bytes);
+        (count > 0 && written > 0).then(|| Beneath {
+            written: written / UNIT_BYTES as u64,
+            erases: sum(|drive| drive.erases),
+            amplification: sum(|drive| drive.programmed_bytes) as f64 / written as f64,
+            free: mean(|drive| drive.free_superblocks),
+            buffered: mean(|drive| drive.buffered_bytes),
+        })
+    }
+}
+
+/// The note for what drifts in a drive. Dies collect a superblock at a time, and the host gets one at a time: one more or fewer in a half
+/// is chance.
+fn drift(halves: [&[&Point]; 2], drive: &DrivePlan) -> Option<String> {
+    let [first, second] = [Beneath::of(halves[0])?, Beneath::of(halves[1])?];
+    let written = first.written.min(second.written);
+    if written < IOS_LEAST || first.erases.max(second.erases) == 0 {
+        return None;
+    }
+    let geometry = &drive.geometry;
+    let dies = f64::from(geometry.channels) * f64::from(geometry.ways) * f64::from(geometry.dies);
+    let superblock = f64::from(geometry.planes) * f64::from(geometry.pages) * f64::from(geometry.page_bytes)
+        / UNIT_BYTES as f64;
+    let of_chance = superblock / written as f64 + 1.0 / first.erases.max(second.erases) as f64;
+    let mut found = Vec::new();
+    let (before, after) = (first.amplification, second.amplification);
+    if (after / before - 1.0).abs() > DIFFERENCE_MOST + of_chance {
+        found.push(format!("write amplification {before:.2}, then {after:.2}"));
+    }
+    let free = (second.free - first.free).abs();
+    if free > FREE_OF_DIE * dies && free > DIFFERENCE_MOST * first.free {
+        found.push(format!("free superblocks {:.0}, then {:.0}", first.free, second.free));
+    }
+    let buffer = drive.profile.firmware.write_buffer.0 as f64;
+    if (second.buffered - first.buffered).abs() > DIFFERENCE_MOST * buffer {
+        let of_it = |bytes: f64| 100.0 * bytes / buffer;
+        found.push(format!(
+            "write buffer {:.0} %, then {:.0} %",
+            of_it(first.buffered),
+            of_it(second.buffered)
+        ));
+    }
+    (!found.is_empty()).then(|| {
+        format!(
+            "{NOT_STEADY} in the first half of the run and in the second: {}; set `ramp_time` to exclude the start, and a longer runtime",
+            found.join("; ")
+        )
+    })
 }
 
 /// Superblocks of data per die below which a constructed steady state is imprecise: each then holds a large

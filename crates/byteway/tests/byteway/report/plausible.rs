@@ -280,6 +280,8 @@ fn series(writes: bool) -> Series {
             map_misses: if writes { (600.0 / (step + 4) as f64 + 30.0 * noise(step, 74)) as u64 } else { 0 },
             suspends: if writes { (25.0 * noise(step, 75)) as u64 } else { 0 },
             retries: if writes { (90.0 * noise(step, 76)) as u64 } else { 0 },
+            free_superblocks: 200,
+            buffered_bytes: if writes { 3 << 20 } else { 0 },
         };
         Point { begin_ns, end_ns: begin_ns + WIDTH_NS, jobs, drive: Some(drive) }
     };

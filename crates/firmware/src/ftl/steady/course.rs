@@ -14,6 +14,10 @@
 //!
 //! Meanwhile the host overwrites: each of its units with equal probability, and each translation page
 //! likewise, at the mean rate at which the die is written.
+//!
+//! A host that writes less than the die could take ([`Pace`]) always has a superblock open, which it fills at
+//! its own rate. The collector *collects* beside it while no more than `start` superblocks are free, and then
+//! *rests* until the host takes the next one.
 
 use crate::ftl::collect::collecting::TURN;
 use crate::ftl::config::SteadyTiming;
@@ -44,6 +48,29 @@ pub(super) struct Shape {
     pub(super) rhythm: SteadyTiming,
     /// Units of a superblock.
     pub(super) units: f64,
+    /// The host's rate, if it writes less than the die could take.
+    pub(super) pace: Option<Pace>,
+}
+
+/// Superblocks of data that wait for a free one, at most, of a host that does not saturate a die.
+const WAITING_MOST: f64 = 2.0;
+
+/// The rate of a host that does not saturate a die.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Time in which the host fills a superblock.
+    pub(super) fill_ps: f64,
+    /// Share of its time for which the die works for the host.
+    pub(super) busy: f64,
+    /// Time of garbage collection, relative to what flash alone takes.
+    pub(super) collection: f64,
+}
+
+impl Pace {
+    /// A share of this pace.
+    pub(super) fn times(self, share: f64) -> Pace {
+        Pace { fill_ps: self.fill_ps / share, busy: self.busy * share, ..self }
+    }
 }
 
 /// Amounts of host units and of translation pages, in superblocks.
@@ -82,6 +109,8 @@ pub(super) enum DieActivity {
     Collect(u32),
     /// Number of victims; whether a fold has begun.
     Take(u32, bool),
+    /// Enough is free: the host fills its superblock, and the collector waits.
+    Rest,
 }
 
 /// A die at the start of an activity.
@@ -94,6 +123,10 @@ pub(super) struct Course {
     /// The collector's open superblock: its data, and its fill.
     open: Written,
     level: f64,
+    /// The same of the host's, at a pace.
+    host: (Written, f64),
+    /// Size of the data that wait for a superblock of the host.
+    waiting: f64,
     free: u32,
     /// The cache's superblocks, oldest first.
     cache: VecDeque<Written>,
@@ -130,7 +163,9 @@ impl Course {
     /// A first estimate: superblocks as greedy garbage collection leaves them without a cache. None if the
     /// die has too few superblocks, or holds too much.
     pub(super) fn new(shape: Shape, chance: Stream) -> Option<Course> {
-        let count = shape.usable.checked_sub(shape.reserve + 1)?;
+        // At a pace the host has an open superblock, too.
+        let (free, open) = if shape.pace.is_some() { (shape.start + 1, 2) } else { (shape.reserve, 1) };
+        let count = shape.usable.checked_sub(free + open)?;
         let held = shape.held.sum().max(1e-9);
         let kinds = shape.held.times(1.0 / held);
         // As if as much data bypassed the cache as went through it.
@@ -146,7 +181,9 @@ impl Course {
             closings: u64::from(count),
             open: Written::default(),
             level: 0.0,
-            free: shape.reserve,
+            host: (Written::default(), 0.0),
+            waiting: 0.0,
+            free,
             cache: VecDeque::new(),
             doing: DieActivity::Collect(0),
             overwritten: [0.0; 2],
@@ -172,6 +209,9 @@ impl Course {
         let collections_ps = course.collection_ps(1.0 - gain) / gain;
         course.written = 1.0 / (1.0 + shape.pages);
         course.ps = (collections_ps + shape.rhythm.program.ps() as f64).max(1.0);
+        if let Some(pace) = shape.pace {
+            course.ps = pace.fill_ps;
+        }
         course.doing = course.next(0);
         Some(course)
     }
@@ -194,6 +234,17 @@ impl Course {
             }
             DieActivity::Fill(_) => (rhythm.cache_program.ps() as f64, self.shape.cache_size),
             DieActivity::Take(..) => (rhythm.program.ps() as f64, 1.0),
+            DieActivity::Rest => {
+                let left = (1.0 - self.host.1 - self.waiting).max(0.0);
+                (left * self.shape.pace?.fill_ps, left)
+            }
+        };
+        let (ps, host) = match (self.doing, self.shape.pace) {
+            (DieActivity::Collect(_), Some(pace)) => {
+                let ps = ps * pace.collection / (1.0 - pace.busy).max(0.001);
+                (ps, ps / pace.fill_ps)
+            }
+            _ => (ps, host),
         };
         // Data moved or written meanwhile are overwritten for half of the time, on average.
         let at = self.overwritten;
@@ -207,7 +258,17 @@ impl Course {
                 self.put(still);
                 self.pass(0.5 * ps);
                 self.free += 1;
+                if self.shape.pace.is_some() && !self.fill(host) {
+                    return None;
+                }
                 self.next(collections + 1)
+            }
+            DieActivity::Rest => {
+                self.pass(0.5 * ps);
+                if !self.fill(host) {
+                    return None;
+                }
+                self.next(0)
             }
             DieActivity::Fold => {
                 self.put(still);
@@ -305,6 +366,14 @@ impl Course {
                 course.free -= 1;
                 host = Some((progress, course.now(course.fresh(progress))));
             }
+            DieActivity::Rest => {}
+        }
+        if let Some(pace) = course.shape.pace {
+            if !course.fill(progress * ps / pace.fill_ps) {
+                return None;
+            }
+            let (written, level) = course.host;
+            host = Some((level, course.now(written)));
         }
         let mut closed: Vec<(u64, Written)> = course.closed.iter().flatten().copied().collect();
         closed.sort_unstable_by_key(|(number, _)| *number);
@@ -326,7 +395,10 @@ impl Course {
 
     /// The activity after `collections` victims.
     fn next(&self, collections: u32) -> DieActivity {
-        let Shape { reserve, cache, .. } = self.shape;
+        let Shape { reserve, start, cache, pace, .. } = self.shape;
+        if pace.is_some() {
+            return if self.free > start { DieActivity::Rest } else { DieActivity::Collect(0) };
+        }
         let is_kept = cache > 0 && collections >= TURN;
         match self.free.cmp(&(reserve + 1)) {
             // The host gets the superblock freed by the last victim. One more was free before.
@@ -351,6 +423,31 @@ impl Course {
     fn fresh(&self, size: f64) -> Written {
         let units = size / (1.0 + self.shape.pages);
         Written { valid: Part([units, size - units]), at: self.overwritten }
+    }
+
+    /// The host writes data of size `size` at its pace, to its open superblock and, once that is full, to
+    /// another, for which it may have to wait for a while. False if more and more waits: it saturates the die.
+    fn fill(&mut self, size: f64) -> bool {
+        let (mut left, reserve) = (size + std::mem::take(&mut self.waiting), self.shape.reserve);
+        while left > 0.0 {
+            let (written, level) = self.host;
+            let part = left.min(1.0 - level);
+            let fresh = self.write(part);
+            let open = Written { valid: self.now(written).plus(fresh.valid), at: self.overwritten };
+            self.host = (open, level + part);
+            left -= part;
+            if level + part < 1.0 - 1e-12 {
+                break;
+            }
+            if self.free <= reserve {
+                self.waiting = left;
+                break;
+            }
+            self.close(0, open);
+            self.host = (Written::default(), 0.0);
+            self.free -= 1;
+        }
+        self.waiting <= WAITING_MOST
     }
 
     /// The host writes data of size `size`.
@@ -438,7 +535,8 @@ mod tests {
             map_pages_ppm: 0,
         };
         let (reserve, start, units) = (1, 2, 6144.0);
-        Shape { usable, reserve, start, cache: 0, cache_size: 1.0 / 3.0, held, pages: 0.0, rhythm, units }
+        let cache_size = 1.0 / 3.0;
+        Shape { usable, reserve, start, cache: 0, cache_size, held, pages: 0.0, rhythm, units, pace: None }
     }
 
     fn settled(shape: Shape) -> Course {
@@ -513,6 +611,36 @@ mod tests {
         }
     }
 
+    // A slower host leaves more superblocks free, and so less spare; whatever its rate, a superblock of it takes a superblock's worth
+    // of gains. A host that is too fast has no course.
+    #[test]
+    fn at_a_pace_as_much_is_free_as_collection_keeps_free() {
+        let plain = Shape { start: 6, ..shape(130, Part([110.0, 0.0])) };
+        let (full, free) = (settled(plain).amplification(), f64::from(plain.start - plain.reserve));
+        let collecting = full * plain.rhythm.program.ps() as f64;
+        for (times, busy) in [(30.0, 0.01), (3.0, 0.2), (2.0, 0.3)] {
+            let mut course = settled(Shape {
+                pace: Some(Pace { fill_ps: times * collecting, busy, collection: 1.0 }),
+                ..plain
+            });
+            let op = (130.0 - 2.0 - free - 0.5) / 110.0 - 1.0;
+            let expected = 1.0 / super::super::reclaimed_share(op);
+            let found = course.amplification();
+            assert!((found / expected - 1.0).abs() < 0.08, "{times}: {found}, not {expected}");
+            for step in 0..1000 {
+                let moment = course.at(f64::from(step % 7) / 7.0).unwrap();
+                let used = moment.closed.len() + usize::from(moment.victim.is_some());
+                assert!(moment.host.is_some(), "the host always has a superblock");
+                let free = 130 - used as u32 - 2;
+                assert!((plain.start - 2..=plain.start + 1).contains(&free), "{free} free: {moment:?}");
+                course.step().unwrap();
+            }
+        }
+        let pace = Some(Pace { fill_ps: 0.8 * collecting, busy: 0.2, collection: 1.0 });
+        let mut hurried = Course::new(Shape { pace, ..plain }, Rng::new(1).stream("course")).unwrap();
+        assert!((0..4000).any(|_| hurried.step().is_none()));
+    }
+
     // Translation pages are overwritten more often than other units, so old superblocks hold few of them.
     #[test]
     fn pages_leave_superblocks_before_other_units() {
@@ -537,7 +665,7 @@ mod tests {
                     DieActivity::Fold => assert!(since >= TURN, "{since} victims since the last fold"),
                     DieActivity::Fill(_) => since = 0,
                     DieActivity::Collect(collections) => since = collections + 1,
-                    DieActivity::Take(..) => {}
+                    DieActivity::Take(..) | DieActivity::Rest => {}
                 }
                 was = course.doing();
             }

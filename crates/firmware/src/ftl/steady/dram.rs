@@ -11,13 +11,13 @@ use byteway_clock::random::{Rng, Stream};
 
 impl Inner {
     /// Puts a drive that was built in the steady state into the middle of being overwritten, at its first
-    /// write. The write buffer is full of units that have just been rewritten with their present contents,
+    /// write. The write buffer of a saturated drive is full of units that have just been rewritten with their present contents,
     /// and of translation pages evicted from the map cache; all collectors are active.
     ///
     /// Units that are no longer as in the base state, because they were deallocated, are left out.
     #[cold]
     pub(in crate::ftl) fn go_on_overwriting(&self) {
-        let free = self.credits.available();
+        let free = if self.base.is_saturated() { self.credits.available() } else { 0 };
         if !self.credits.try_take(free) {
             return;
         }

@@ -16,11 +16,16 @@
 //! it before the collector continues, since host programs are more urgent. A die is thus somewhere within its
 //! course, and dies are not in step: they start at moments that are spread evenly over time.
 //!
-//! **DRAM.** The write buffer is full, and so is the map cache: see [`Inner::go_on_overwriting`]. This takes
-//! effect at the first write: a drive that is only read is idle.
+//! A slower host ([`SteadyLoad::Paced`]) leaves as many superblocks free as garbage collection keeps free, and
+//! a die collects for a part of its time only.
 //!
-//! What it does not do: other workloads leave other states. Larger blocks, skewed addresses or a slower host
-//! leave other counts, and more free superblocks.
+//! **DRAM.** The write buffer of a saturated drive is full, and so is the map cache of any: see
+//! [`Inner::go_on_overwriting`]. This takes effect at the first write: a drive that is only read is idle.
+//!
+//! What it does not do: other workloads leave other states. Larger blocks or skewed addresses leave other
+//! counts.
+//!
+//! [`SteadyLoad::Paced`]: crate::ftl::SteadyLoad::Paced
 //!
 //! [`Inner::go_on_overwriting`]: crate::ftl::inner::Inner::go_on_overwriting
 
@@ -29,11 +34,11 @@ mod dram;
 mod order;
 
 use crate::ftl::collect::collecting::{Begun, InitialUpkeep};
-use crate::ftl::config::{FtlConfig, ROUND_UNITS};
+use crate::ftl::config::{FtlConfig, ROUND_UNITS, SteadyLoad};
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Rng, Stream};
 use byteway_flash::{Geometry, NO_LPA, Ppa};
-use course::{Course, DieActivity, DieSnapshot, Part, Shape};
+use course::{Course, DieActivity, DieSnapshot, Pace, Part, Shape};
 use order::{Order, Positions, Spread};
 use std::collections::BTreeMap;
 
@@ -46,6 +51,9 @@ pub(in crate::ftl) fn reclaimed_share(op: f64) -> f64 {
     }
     low
 }
+
+/// Steps in which a host that yields is slowed down, in millionths of its load.
+const YIELD_STEP_PPM: u32 = 62_500;
 
 /// Permutations of positions shared by all superblocks; each superblock rotates them by its own amount.
 const POSITIONS: u64 = 16;
@@ -83,6 +91,18 @@ pub(in crate::ftl) struct Steady {
     /// Index of the first cache superblock of a die, and their stripes.
     cache: (u32, u32),
     amplification: f64,
+    paced: Option<PacedState>,
+}
+
+/// What is expected of garbage collection in the steady state of a load that it keeps up with.
+#[derive(Clone, Copy, Debug)]
+pub struct PacedState {
+    /// Units that it moves for each unit that the host, or the map, programs.
+    pub moved: f64,
+    /// Share of their time for which dies collect.
+    pub duty: f64,
+    /// Share of the dies that collect at first.
+    pub collecting: f64,
 }
 
 /// Assignment of a kind of units to superblocks.
@@ -147,15 +167,31 @@ impl Steady {
         let mut phases = rng.stream("steady-phases");
         let mut keys = rng.stream("steady-places");
         let pages_held = held - config.user_units;
-        let layout = Layout::new(geometry, config);
-        let found = layout.overwritten(&mut phases, rng.stream("steady-course")).and_then(|mut found| {
-            let is_there = layout.fit(&mut found, [config.user_units, pages_held]);
-            is_there.then_some(found)
-        });
-        let (OverwrittenDies { dies, counts, amplification }, is_at_rest) = match found {
-            Some(found) => (found, false),
-            None => (layout.at_rest([config.user_units, pages_held]), true),
+        let wanted = [config.user_units, pages_held];
+        // A load that garbage collection cannot keep up with saturates the drive.
+        let asked = Layout::new(geometry, config);
+        let saturated = Layout { shape: Shape { pace: None, ..asked.shape }, ..asked };
+        let mut find = |pace: Option<Pace>| {
+            let layout = Layout { shape: Shape { pace, ..asked.shape }, ..asked };
+            let mut found = layout.overwritten(&mut phases, rng.stream("steady-course"))?;
+            layout.fit(&mut found, wanted).then_some(found)
         };
+        let paced = asked.shape.pace.and_then(|pace| {
+            let steps = yields_ppm(config).min(999_999) / YIELD_STEP_PPM;
+            let shares = (0..=steps).map(|step| 1.0 - f64::from(step * YIELD_STEP_PPM) * 1e-6);
+            shares.map(|share| pace.times(share)).find_map(|pace| find(Some(pace)))
+        });
+        let is_paced = paced.is_some();
+        let found = paced.or_else(|| find(None));
+        let layout = saturated;
+        let is_at_rest = found.is_none();
+        let OverwrittenDies { dies, counts, amplification, duty, collecting } =
+            found.unwrap_or_else(|| layout.at_rest(wanted));
+        let paced = is_paced.then(|| PacedState {
+            moved: (amplification / (1.0 + layout.shape.pages) - 1.0).max(0.0),
+            duty,
+            collecting: f64::from(collecting) / dies.len() as f64,
+        });
         let total = geometry.total_blocks();
         let kinds = [0, 1].map(|kind| {
             let key = keys.next_u64();
@@ -177,7 +213,13 @@ impl Steady {
             dies,
             cache: (layout.first_of_cache(), if is_at_rest { 0 } else { layout.cache_stripes() }),
             amplification,
+            paced,
         }
+    }
+
+    /// None if writes waited for garbage collection.
+    pub(in crate::ftl) fn paced(&self) -> Option<PacedState> {
+        self.paced
     }
 
     fn die_of(&self, block: u32) -> (&DieState, u32) {
@@ -306,13 +348,39 @@ struct OverwrittenDies {
     counts: Vec<[u32; 2]>,
     /// Write amplification factor.
     amplification: f64,
+    /// Share of their time for which dies collect.
+    duty: f64,
+    /// Number of dies that collect at these moments.
+    collecting: u32,
 }
 
 /// Quantities that follow from geometry and configuration alone.
+#[derive(Clone, Copy)]
 struct Layout<'a> {
     geometry: &'a Geometry,
     config: &'a FtlConfig,
     shape: Shape,
+}
+
+fn yields_ppm(config: &FtlConfig) -> u32 {
+    match config.steady_load {
+        SteadyLoad::Saturating => 0,
+        SteadyLoad::Paced { yields_ppm, .. } => yields_ppm,
+    }
+}
+
+/// The pace of a die under the load that is asked, if that does not saturate the drive by itself.
+fn pace(geometry: &Geometry, config: &FtlConfig) -> Option<Pace> {
+    let SteadyLoad::Paced { units_per_megasecond, busy_ppm, collection_ppm, .. } = config.steady_load else {
+        return None;
+    };
+    if config.upkeep.slc_blocks > 0 || busy_ppm.saturating_sub(yields_ppm(config)) >= 1_000_000 {
+        return None;
+    }
+    let map_pages = f64::from(config.rhythm.map_pages_ppm) * 1e-6;
+    let of_die = units_per_megasecond.max(1) as f64 / f64::from(geometry.dies()) * (1.0 + map_pages);
+    let fill_ps = f64::from(geometry.units_per_block()) / of_die * 1e18;
+    Some(Pace { fill_ps, busy: f64::from(busy_ppm) * 1e-6, collection: f64::from(collection_ppm) * 1e-6 })
 }
 
 impl Layout<'_> {
@@ -332,6 +400,7 @@ impl Layout<'_> {
             pages: if all > users { f64::from(config.rhythm.map_pages_ppm) * 1e-6 } else { 0.0 },
             rhythm: config.rhythm,
             units: f64::from(geometry.units_per_block()),
+            pace: pace(geometry, config),
         };
         Layout { geometry, config, shape }
     }
@@ -388,6 +457,8 @@ impl Layout<'_> {
             dies: vec![DieState::default(); dies as usize],
             counts: vec![[0; 2]; self.geometry.total_blocks() as usize],
             amplification: course.amplification(),
+            duty: 1.0 - alike.get(&DieActivity::Rest).map_or(0.0, |(ps, _)| ps / all_ps),
+            collecting: 0,
         };
         let mut step = 0;
         for (at, progress, die) in moments {
@@ -397,7 +468,9 @@ impl Layout<'_> {
             }
             let first = die as usize * self.geometry.blocks as usize;
             let counts = &mut found.counts[first..first + self.geometry.blocks as usize];
-            found.dies[die as usize] = self.die(&course.at(progress)?, counts)?;
+            let moment = course.at(progress)?;
+            found.collecting += u32::from(moment.victim.is_some());
+            found.dies[die as usize] = self.die(&moment, counts)?;
         }
         Some(found)
     }
@@ -411,8 +484,10 @@ impl Layout<'_> {
         let mut next = 0;
         if let Some((left, collected)) = moment.victim {
             // A collector begins the next victim early to fill a wordline, unless a wordline is a single
-            // unit. This is its progress in that victim when the previous one is erased.
+            // unit. This is its progress in that victim when the previous one is erased. At a pace it rests
+            // in between.
             let ahead = match wordline * self.geometry.units_per_stripe() {
+                _ if self.shape.pace.is_some() => 0.0,
                 1 => 0.0,
                 units => f64::from(ROUND_UNITS + units) / f64::from(self.geometry.units_per_block()),
             };
@@ -472,6 +547,7 @@ impl Layout<'_> {
             DieActivity::Collect(collections) => (Some(Begun::Collect), collections + 1),
             DieActivity::Take(_, true) => (Some(Begun::Fold), 0),
             DieActivity::Take(collections, false) => (None, collections),
+            DieActivity::Rest => (None, 0),
         };
         InitialUpkeep { begun, collections }
     }
@@ -534,7 +610,7 @@ impl Layout<'_> {
         }
         let die = DieState { closed, is_host_open: true, ..DieState::default() };
         let dies = vec![die; self.geometry.dies() as usize];
-        let mut found = OverwrittenDies { dies, counts, amplification: 1.0 };
+        let mut found = OverwrittenDies { dies, counts, amplification: 1.0, duty: 0.0, collecting: 0 };
         assert!(self.fit(&mut found, wanted), "a drive has space for its data");
         found
     }
