@@ -1,5 +1,5 @@
 //! Usage and limits of one host in a subsystem, over all its controllers, and of all unauthenticated hosts together,
-//! so that nobody takes all resources.
+//! so that no host takes all resources.
 
 use byteway_clock::semaphore::Permit;
 use byteway_clock::{Clock, Semaphore};

@@ -87,6 +87,9 @@ pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) ->
         return Ok(Built { world, jbof: Some(jbof), interrupt_processors });
     }
     for (number, attached) in scenario.drives.iter().enumerate() {
+        if number > 0 {
+            power.look()?;
+        }
         let plan = &attached.plan;
         let owned = clock.owned_by(Owner(number as u16));
         let config = drive(scenario, number);

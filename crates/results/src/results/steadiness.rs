@@ -62,11 +62,13 @@ pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan) -> Vec<String
     let middle_ns = 0.5 * (begin_ns + end_ns);
     let split = steps.partition_point(|step| 0.5 * (step.begin_ns + step.end_ns) < middle_ns);
     let halves = [&steps[..split], &steps[split..]];
+    let beneath = Beneath::of_halves(halves);
+    let of_chance = beneath.as_ref().map_or(0.0, |halves| of_chance(halves, drive));
     let of_job = |(number, job): (usize, &JobPlan)| {
         let is_the_drives = job.issue == Issue::Closed && job.cap.is_none() && job.think.is_none();
         let [(first_ios, first), (second_ios, second)] = halves.map(|half| flow(half, number));
         let is_long = first_ios.min(second_ios) >= IOS_LEAST;
-        if !is_the_drives || !is_long || is_alike(first, second) {
+        if !is_the_drives || !is_long || is_alike(first, second, of_chance) {
             return None;
         }
         let name = if jobs.len() > 1 { format!("job {}: ", job.name) } else { String::new() };
@@ -78,11 +80,15 @@ pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan) -> Vec<String
             (second / first - 1.0) * 100.0
         ))
     };
-    jobs.iter().enumerate().filter_map(of_job).chain(drift(halves, drive)).collect()
+    jobs.iter()
+        .enumerate()
+        .filter_map(of_job)
+        .chain(beneath.and_then(|halves| drift(&halves, of_chance, drive)))
+        .collect()
 }
 
-fn is_alike(first: f64, second: f64) -> bool {
-    (second / first - 1.0).abs() <= DIFFERENCE_MOST
+fn is_alike(first: f64, second: f64, of_chance: f64) -> bool {
+    (second / first - 1.0).abs() <= DIFFERENCE_MOST + of_chance
 }
 
 /// I/Os of a job, and their rate in a second.
@@ -103,6 +109,13 @@ struct Beneath {
 }
 
 impl Beneath {
+    /// Both halves of a run that writes enough, and collects.
+    fn of_halves(halves: [&[&Point]; 2]) -> Option<[Beneath; 2]> {
+        let [first, second] = [Beneath::of(halves[0])?, Beneath::of(halves[1])?];
+        let is_enough = first.written.min(second.written) >= IOS_LEAST && first.erases.max(second.erases) > 0;
+        is_enough.then_some([first, second])
+    }
+
     fn of(steps: &[&Point]) -> Option<Beneath> {
         let drives = || steps.iter().filter_map(|step| step.drive.as_ref());
         let sum = |of: fn(&DrivePoint) -> u64| drives().map(of).sum::<u64>();
@@ -119,22 +132,22 @@ impl Beneath {
     }
 }
 
-/// The note for what drifts in a drive. Dies collect a superblock at a time, and the host gets one at a time: one more or fewer in a half
-/// is chance.
-fn drift(halves: [&[&Point]; 2], drive: &DrivePlan) -> Option<String> {
-    let [first, second] = [Beneath::of(halves[0])?, Beneath::of(halves[1])?];
-    let written = first.written.min(second.written);
-    if written < IOS_LEAST || first.erases.max(second.erases) == 0 {
-        return None;
-    }
+/// Difference of the halves by chance: dies collect a superblock at a time, and the host gets one at a time, so a half has one more or
+/// fewer.
+fn of_chance([first, second]: &[Beneath; 2], drive: &DrivePlan) -> f64 {
     let geometry = &drive.geometry;
-    let dies = f64::from(geometry.channels) * f64::from(geometry.ways) * f64::from(geometry.dies);
     let superblock = f64::from(geometry.planes) * f64::from(geometry.pages) * f64::from(geometry.page_bytes)
         / UNIT_BYTES as f64;
-    let of_chance = superblock / written as f64 + 1.0 / first.erases.max(second.erases) as f64;
+    superblock / first.written.min(second.written) as f64 + 1.0 / first.erases.max(second.erases) as f64
+}
+
+/// The note for what drifts in a drive.
+fn drift([first, second]: &[Beneath; 2], of_chance: f64, drive: &DrivePlan) -> Option<String> {
+    let geometry = &drive.geometry;
+    let dies = f64::from(geometry.channels) * f64::from(geometry.ways) * f64::from(geometry.dies);
     let mut found = Vec::new();
     let (before, after) = (first.amplification, second.amplification);
-    if (after / before - 1.0).abs() > DIFFERENCE_MOST + of_chance {
+    if !is_alike(before, after, of_chance) {
         found.push(format!("write amplification {before:.2}, then {after:.2}"));
     }
     let free = (second.free - first.free).abs();

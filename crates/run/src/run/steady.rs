@@ -29,6 +29,8 @@ use std::rc::Rc;
 const WRITTEN_UNITS: u64 = 4096;
 /// Units that it is read at most.
 const READ_UNITS: u64 = 16 * WRITTEN_UNITS;
+/// Polls of the simulation for each drive, at most: a slow writer may be beside others that are not, and what it writes by then has to do.
+const POLLS_MOST: u64 = 4 << 20;
 /// Interval in which drives are looked at first; later a share of the time since the start.
 const LOOK: Delay = Delay::from_us(10);
 const LOOKS: u64 = 64;
@@ -229,6 +231,7 @@ fn loads(scenario: &Scenario, steady: &[usize], interrupt: &Interrupt) -> Result
     let observed = Rc::new(RefCell::new(vec![Observed::default(); steady.len()]));
     let stop = Interrupt::default();
     let (looking, found, drives, end) = (context.clone(), observed.clone(), steady.to_vec(), stop.clone());
+    let polls_most = clock.counters().polls + POLLS_MOST * steady.len() as u64;
     clock.spawn("steady load", async move {
         let mut wait = LOOK;
         loop {
@@ -241,7 +244,8 @@ fn loads(scenario: &Scenario, steady: &[usize], interrupt: &Interrupt) -> Result
                 let done = Done::of(&looking.world.drives()[*number], now);
                 observed.look(done);
             }
-            if found.iter().all(|observed| observed.last.is_some()) {
+            let is_long = looking.clock.counters().polls >= polls_most;
+            if is_long || found.iter().all(|observed| observed.last.is_some()) {
                 end.raise();
                 return;
             }

@@ -129,7 +129,7 @@ impl Directory {
     }
 }
 
-/// Fails if a file is not a regular one: a read of it may wait for ever.
+/// Fails if a file is not a regular one: a read of it may wait indefinitely.
 fn check_regular(fd: &OwnedFd, name: &str) -> io::Result<()> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
     if kind == FileType::RegularFile { Ok(()) } else { Err(not_regular(name)) }
