@@ -61,7 +61,7 @@ pub struct Built {
 /// whose firmware runs on the host.
 ///
 /// # Errors
-/// A drive's configuration is not supported, or `interrupt` was raised while composite drives were assembled.
+/// A drive's configuration is not supported, or `interrupt` was raised between two drives, or while a composite one was assembled.
 pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) -> Result<Built, RunError> {
     let power = Power { executor, interrupt };
     let clock = executor.clock();

@@ -3,8 +3,11 @@
 use crate::common::{folder, results, run, scenario, with_its_spare};
 use byteway_results::results::Results;
 use byteway_results::summary::{Summary, WearSummary};
+use byteway_run::error::RunError;
+use byteway_run::run::{Session, run as run_scenario};
 use byteway_scenario::{Options, Scenario};
 use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Progress;
 use byteway_text::table::Width;
 
 const HOST: &str = "\
@@ -240,10 +243,21 @@ fn one_drive_with_a_name_has_todays_keys() {
 // An interrupted run has the figures of completed I/Os, for each drive.
 #[test]
 fn an_interrupted_run_is_partial_for_every_drive() {
-    let interrupt = Interrupt::default();
-    interrupt.raise();
     let scenario = scenario(&text(&DRIVES));
-    let summary = crate::common::run_until(&scenario, &interrupt);
+    let run = |looks: u64| {
+        let (mut progress, interrupt) = (Progress::hidden(), Interrupt::after_looks(looks));
+        run_scenario(&scenario, Session { progress: &mut progress, interrupt: &interrupt })
+    };
+    // Between two drives there is nothing to report: some have not been made.
+    let mut looks = 0;
+    let summary = loop {
+        match run(looks) {
+            Err(RunError::Interrupted) => looks += 1,
+            Err(error) => panic!("after {looks} looks: {error}"),
+            Ok(results) => break results.summary,
+        }
+    };
+    assert!(looks >= 3, "{looks} looks before the jobs begin, and four drives are made");
     assert!(summary.partial && summary.drives.len() == 4 && summary.drives.iter().all(|part| part.partial));
 }
 
