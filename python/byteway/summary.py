@@ -49,6 +49,7 @@ __all__ = [
     "UpkeepSummary",
     "Utilisation",
     "Verification",
+    "WaitRow",
     "WearSummary",
 ]
 
@@ -953,6 +954,26 @@ class Verification:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WaitRow:
+    """What an I/O waits for."""
+
+    mean_ns: float
+    """Mean time of an I/O in nanoseconds."""
+
+    share: float
+    """Share in the whole time of an I/O."""
+
+    wait: str
+    """What is waited for: `queue depth` (an open loop's I/O is due while as many as may be are outstanding),
+    `queue entry`, `host core`, `network`, `target core`, `link`, `core`, `dram`, `other command` (one that
+    holds the same data or goes first), `map cache` (a frame whose page has to be written first), `buffer`
+    and `buffer collection` (room in the write buffer, in proportion to what the dies do meanwhile: serve
+    hosts, or collect garbage and erase), `channel`, and a die that is busy with `die reads` and `die
+    programs` of hosts, `die erases`, or `die collection`: what collection, wear levelling and refresh move.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class WearSummary:
     """Wear of superblocks. Erases before the run count if the drive's initial wear is configured."""
 
@@ -1082,6 +1103,9 @@ class Summary:
 
     verification: Verification
     """Verification of the data read."""
+
+    waits: list[WaitRow] = field(default_factory=list)
+    """The span `queueing` by what an I/O waits for; without those that none waited for."""
 
     write_amplification: float | None = None
     """Bytes programmed per byte that the host wrote, over all flash behind it; `None` if it wrote nothing,

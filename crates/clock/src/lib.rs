@@ -68,7 +68,7 @@ pub use pipe::{Passage, Pipe};
 pub use range_lock::{RangeLock, RangeLocks, RangeUse};
 pub use real::{Inbox, Lateness, Timing};
 pub use semaphore::{Permit, Semaphore};
-pub use span::{Segment, SpanId, SpanRecord, SpanTrail, Spans, Stage};
+pub use span::{Awaited, Segment, SpanId, SpanRecord, SpanTrail, Spans, Stage, Waits};
 pub use station::{Service, Station};
 pub use task::TaskId;
 pub use time::{Delay, Rate, Time};

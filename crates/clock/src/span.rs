@@ -1,7 +1,8 @@
 //! Spans: the stage to which each picosecond of an I/O is charged.
 //!
 //! The holder of an I/O calls [`Spans::charge`] after each wait, which charges the time since the last charge
-//! to one stage. The stages of an I/O therefore sum to its latency.
+//! to one stage. The stages of an I/O therefore sum to its latency. What it waited for makes up the stage
+//! [`Stage::Queueing`], and the [`Awaited`]s of an I/O sum to that.
 
 use crate::time::{Delay, Time};
 use std::cell::RefCell;
@@ -30,7 +31,7 @@ pub enum Stage {
     Fabric,
     /// Target software: from a command's arrival to its submission to the drive, and back.
     Target,
-    /// Waiting for any of these resources while other I/Os use it.
+    /// Waiting for any of these resources while others use it; [`Awaited`] tells for which.
     Queueing,
 }
 
@@ -71,6 +72,109 @@ impl Stage {
     }
 }
 
+/// What an I/O waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Awaited {
+    /// A place among the outstanding I/Os of its job: in an open loop, from when it is due.
+    Depth,
+    /// An entry of a queue, a credit or a buffer of a connection.
+    QueueEntry,
+    /// A core of the host.
+    HostCore,
+    /// The network's adapters and wire.
+    Network,
+    /// A core of the target.
+    TargetCore,
+    /// The PCIe link, a bridge or a switch.
+    Link,
+    /// A core of the drive.
+    Core,
+    /// The drive's DRAM.
+    Dram,
+    /// A command, a lock or a block that another I/O holds.
+    Other,
+    /// A frame of the map's cache, until a changed one is on flash.
+    MapFrame,
+    /// Room in the write buffer, in proportion to what the dies do meanwhile: serve hosts,
+    Buffer,
+    /// or collect garbage, level wear and refresh, erases included.
+    BufferCollection,
+    /// A flash channel, or the link to flash that is elsewhere.
+    Channel,
+    /// A die that reads for hosts,
+    DieReads,
+    /// that programs for hosts,
+    DiePrograms,
+    /// that erases,
+    DieErases,
+    /// or that reads and programs what collection, wear levelling or refresh moves.
+    DieCollection,
+}
+
+impl Awaited {
+    /// All waits, in report order.
+    pub const ALL: [Awaited; 17] = [
+        Awaited::Depth,
+        Awaited::QueueEntry,
+        Awaited::HostCore,
+        Awaited::Network,
+        Awaited::TargetCore,
+        Awaited::Link,
+        Awaited::Core,
+        Awaited::Dram,
+        Awaited::Other,
+        Awaited::MapFrame,
+        Awaited::Buffer,
+        Awaited::BufferCollection,
+        Awaited::Channel,
+        Awaited::DieReads,
+        Awaited::DiePrograms,
+        Awaited::DieErases,
+        Awaited::DieCollection,
+    ];
+
+    /// Name of the wait in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Awaited::Depth => "queue depth",
+            Awaited::QueueEntry => "queue entry",
+            Awaited::HostCore => "host core",
+            Awaited::Network => "network",
+            Awaited::TargetCore => "target core",
+            Awaited::Link => "link",
+            Awaited::Core => "core",
+            Awaited::Dram => "dram",
+            Awaited::Other => "other command",
+            Awaited::MapFrame => "map cache",
+            Awaited::Buffer => "buffer",
+            Awaited::BufferCollection => "buffer collection",
+            Awaited::Channel => "channel",
+            Awaited::DieReads => "die reads",
+            Awaited::DiePrograms => "die programs",
+            Awaited::DieErases => "die erases",
+            Awaited::DieCollection => "die collection",
+        }
+    }
+
+    /// What is waited for where a stage is split into waiting and service.
+    const fn of(stage: Stage) -> Awaited {
+        match stage {
+            Stage::Host => Awaited::HostCore,
+            Stage::Fetch | Stage::Link => Awaited::Link,
+            Stage::Firmware => Awaited::Core,
+            Stage::Dram => Awaited::Dram,
+            Stage::Flash => Awaited::Channel,
+            Stage::Fabric => Awaited::Network,
+            Stage::Target => Awaited::TargetCore,
+            Stage::Doorbell | Stage::Queueing => Awaited::Other,
+        }
+    }
+}
+
+/// Time by [`Awaited`].
+pub type Waits = [Delay; Awaited::ALL.len()];
+
 /// Identifies the span of an open I/O. [`SpanId::NONE`] and ids of closed spans are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpanId {
@@ -99,6 +203,8 @@ pub struct SpanRecord {
     pub last: Time,
     /// Time by [`Stage`].
     pub stages: [Delay; Stage::ALL.len()],
+    /// Time of [`Stage::Queueing`] by [`Awaited`].
+    pub waits: Waits,
 }
 
 impl SpanRecord {
@@ -109,11 +215,10 @@ impl SpanRecord {
 
     /// Joins the spans of two consecutive commands, which are one operation. The time between them is charged to no stage.
     pub fn joined(self, next: SpanRecord) -> SpanRecord {
-        let mut stages = self.stages;
-        for (own, other) in stages.iter_mut().zip(next.stages) {
-            *own += other;
-        }
-        SpanRecord { begin: self.begin, last: next.last, stages }
+        let (mut stages, mut waits) = (self.stages, self.waits);
+        stages.iter_mut().zip(next.stages).for_each(|(own, other)| *own += other);
+        waits.iter_mut().zip(next.waits).for_each(|(own, other)| *own += other);
+        SpanRecord { begin: self.begin, last: next.last, stages, waits }
     }
 }
 
@@ -122,6 +227,8 @@ impl SpanRecord {
 pub struct Segment {
     /// The stage that it is charged to.
     pub stage: Stage,
+    /// In [`Stage::Queueing`], what it waits for.
+    pub wait: Option<Awaited>,
     /// Start of the segment.
     pub begin: Time,
     /// End of the segment.
@@ -138,17 +245,20 @@ pub struct SpanTrail {
 }
 
 impl SpanTrail {
-    /// Appends a charge. The waiting part is placed first; several waits and services in one charge are
+    /// Appends a charge up to `end`. The waiting parts are placed first; several services in one charge are
     /// merged.
     #[cold]
-    fn charge(&mut self, begin: Time, queued: Delay, passed: Delay, stage: Stage) {
-        self.add(Stage::Queueing, begin, begin + queued);
-        self.add(stage, begin + queued, begin + passed);
+    fn charge(&mut self, mut begin: Time, end: Time, waits: &[(Awaited, Delay)], stage: Stage) {
+        for (wait, time) in waits {
+            self.add(Stage::Queueing, Some(*wait), begin, begin + *time);
+            begin = begin + *time;
+        }
+        self.add(stage, (stage == Stage::Queueing).then_some(Awaited::Other), begin, end);
     }
 
-    fn add(&mut self, stage: Stage, begin: Time, end: Time) {
+    fn add(&mut self, stage: Stage, wait: Option<Awaited>, begin: Time, end: Time) {
         if begin < end {
-            self.segments.push(Segment { stage, begin, end });
+            self.segments.push(Segment { stage, wait, begin, end });
         }
     }
 }
@@ -226,23 +336,50 @@ impl Spans {
         SpanId { index, number }
     }
 
-    /// Charges the time since the last charge to `stage`.
+    /// Charges the time since the last charge to `stage`; in [`Stage::Queueing`], to [`Awaited::Other`].
     #[inline]
     pub fn charge(&self, id: SpanId, now: Time, stage: Stage) {
-        self.charge_split(id, now, Delay::ZERO, stage);
+        self.charge_waits(id, now, [], stage);
     }
 
-    /// Like [`charge`](Spans::charge), but up to `queued` of the time goes to [`Stage::Queueing`].
+    /// Charges the time since the last charge to waiting.
+    #[inline]
+    pub fn wait(&self, id: SpanId, now: Time, awaited: Awaited) {
+        self.charge_waits(id, now, [(awaited, Delay(u64::MAX))], Stage::Queueing);
+    }
+
+    /// Like [`charge`](Spans::charge), but up to `queued` of the time goes to [`Stage::Queueing`]: it waited
+    /// for the resource of this stage.
     #[inline]
     pub fn charge_split(&self, id: SpanId, now: Time, queued: Delay, stage: Stage) {
+        self.charge_waits(id, now, [(Awaited::of(stage), queued)], stage);
+    }
+
+    /// Like [`charge`](Spans::charge), but up to these times go to [`Stage::Queueing`], in this order.
+    #[inline]
+    pub fn charge_waits<const WAITS: usize>(
+        &self,
+        id: SpanId,
+        now: Time,
+        mut waits: [(Awaited, Delay); WAITS],
+        stage: Stage,
+    ) {
         let mut table = self.0.borrow_mut();
         let Some(Entry { record, is_recorded, trail, .. }) = table.entry(id) else { return };
         let passed = now.since(record.last);
-        let queued = queued.min(passed);
-        record.stages[Stage::Queueing as usize] += queued;
-        record.stages[stage as usize] += passed - queued;
+        let mut left = passed;
+        for (wait, time) in &mut waits {
+            *time = left.min(*time);
+            record.waits[*wait as usize] += *time;
+            left = left - *time;
+        }
+        record.stages[Stage::Queueing as usize] += passed - left;
+        record.stages[stage as usize] += left;
+        if stage == Stage::Queueing {
+            record.waits[Awaited::Other as usize] += left;
+        }
         if *is_recorded {
-            trail.charge(record.last, queued, passed, stage);
+            trail.charge(record.last, record.last + passed, &waits, stage);
         }
         record.last = now.max(record.last);
     }
@@ -312,6 +449,45 @@ mod tests {
         assert_eq!(spans.label(second), 0);
     }
 
+    // A wait that is not told from the others, or longer than what passed, would blame the wrong resource.
+    #[test]
+    fn waits_sum_to_the_time_in_queues() {
+        let spans = Spans::default();
+        spans.record(1);
+        let span = spans.open(Time(0));
+        spans.wait(span, Time(7), Awaited::Buffer);
+        let die =
+            [(Awaited::DieErases, Delay(20)), (Awaited::Channel, Delay(5)), (Awaited::DieReads, Delay(90))];
+        spans.charge_waits(span, Time(100), die, Stage::Flash);
+        spans.charge_split(span, Time(110), Delay(4), Stage::Firmware);
+        let record = spans.close(span);
+        let waits = Awaited::ALL.map(|wait| (wait, record.waits[wait as usize]));
+        let waits: Vec<_> = waits.into_iter().filter(|(_, time)| *time > Delay::ZERO).collect();
+        let expected = [
+            (Awaited::Core, Delay(4)),
+            (Awaited::Buffer, Delay(7)),
+            (Awaited::Channel, Delay(5)),
+            (Awaited::DieReads, Delay(68)),
+            (Awaited::DieErases, Delay(20)),
+        ];
+        assert_eq!(waits, expected);
+        assert_eq!(record.stage(Stage::Queueing), Delay(104));
+        assert_eq!((record.stage(Stage::Flash), record.stage(Stage::Firmware)), (Delay::ZERO, Delay(6)));
+        let trail = spans.take_trail().expect("it is recorded");
+        let drawn: Vec<_> =
+            trail.segments.iter().map(|part| (part.wait, part.end.since(part.begin))).collect();
+        let expected = [
+            (Some(Awaited::Buffer), Delay(7)),
+            (Some(Awaited::DieErases), Delay(20)),
+            (Some(Awaited::Channel), Delay(5)),
+            (Some(Awaited::DieReads), Delay(68)),
+            (Some(Awaited::Core), Delay(4)),
+            (None, Delay(6)),
+        ];
+        assert_eq!(drawn, expected);
+        assert!(Awaited::ALL.into_iter().enumerate().all(|(place, wait)| wait as usize == place));
+    }
+
     // A segment that is charged and not drawn, or drawn twice, would make the chart differ from the sums.
     #[test]
     fn a_trail_is_what_was_charged() {
@@ -326,12 +502,12 @@ mod tests {
         spans.charge(first, Time(20), Stage::Dram); // before the last: nothing
         let record = spans.close(first);
         let trail = spans.take_trail().expect("the first two are recorded");
-        let segment = |stage, begin, end| Segment { stage, begin: Time(begin), end: Time(end) };
+        let segment = |stage, wait, begin, end| Segment { stage, wait, begin: Time(begin), end: Time(end) };
         let expected = [
-            segment(Stage::Host, 10, 15),
-            segment(Stage::Queueing, 15, 19),
-            segment(Stage::Flash, 19, 25),
-            segment(Stage::Queueing, 25, 27),
+            segment(Stage::Host, None, 10, 15),
+            segment(Stage::Queueing, Some(Awaited::Channel), 15, 19),
+            segment(Stage::Flash, None, 19, 25),
+            segment(Stage::Queueing, Some(Awaited::Link), 25, 27),
         ];
         assert_eq!((trail.io, &trail.segments[..]), (0, &expected[..]));
         for stage in Stage::ALL {

@@ -2,7 +2,7 @@
 
 use crate::channel::Channel;
 use crate::config::FlashConfig;
-use crate::die::{Die, Operation, Verb};
+use crate::die::{AllDies, Die, Occupancy, Operation, Verb};
 use crate::failure::FailureModel;
 use crate::fault::FaultPlan;
 use crate::geometry::{BlockId, Geometry, Ppa};
@@ -98,6 +98,7 @@ impl Counters {
 
 pub(crate) struct Array {
     pub(crate) dies: Vec<Die>,
+    pub(crate) all_dies: AllDies,
     pub(crate) channels: Vec<Channel>,
     pub(crate) store: Store,
     /// Sources of failures; None if nothing can fail.
@@ -147,6 +148,7 @@ impl Flash {
         store.set_wordline(timing.stripes_per_wordline());
         let mut array = Array {
             dies: (0..geometry.dies()).map(|_| Die::new()).collect(),
+            all_dies: AllDies::default(),
             channels: (0..geometry.channels).map(|_| Channel::default()).collect(),
             store,
             failures: FailureModel::new(reliability, faults, &rng, geometry.dies()),
@@ -182,7 +184,7 @@ impl Flash {
             if let Some(task) = die.task.take() {
                 inner.clock.kill(task);
             }
-            die.stop(inner.clock.now());
+            die.stop(inner.clock.now(), &mut array.all_dies);
             for (operation, fails) in die.take_active() {
                 let Operation { verb: Verb::Program(mut batch), block, .. } = operation else { continue };
                 match (protected, fails) {
@@ -370,8 +372,12 @@ impl Flash {
         let at = inner.desk.tickets(|tickets| tickets.add(ticket.index, units));
         let submitted = inner.clock.now();
         let ios = inner.clock.hold_ios();
+        let index = inner.geometry.die_of_block(block);
+        let before =
+            array.dies.get(index as usize).map_or_else(Occupancy::default, |die| die.occupancy(submitted));
+        let (ticket, place) = (ticket.index, at as u32);
         let operation =
-            Operation { verb, block, stripe, ticket: ticket.index, at: at as u32, priority, submitted, ios };
+            Operation { verb, block, stripe, ticket, at: place, priority, submitted, before, ios };
         if array.is_off {
             return at;
         }
@@ -380,7 +386,6 @@ impl Flash {
             return at;
         }
         array.store.warm(block);
-        let index = inner.geometry.die_of_block(block);
         let die = &mut array.dies[index as usize];
         die.queue.push(priority as usize, operation);
         if die.is_open() || (priority.is_awaited() && array.suspend_for_read(inner, index)) {
@@ -706,6 +711,15 @@ impl Flash {
     /// Counters up to now.
     pub fn counters(&self) -> Counters {
         self.0.array.borrow().counters
+    }
+
+    /// Time for which all dies together have served hosts, and for which they have collected, levelled wear and
+    /// refreshed, with all erases. It may wrap: [`Delay`]s between two calls are right.
+    pub fn die_time(&self) -> [Delay; 2] {
+        let inner = &*self.0;
+        let [reads, programs, erases, collection, _] =
+            inner.array.borrow().all_dies.occupancy(inner.clock.now()).map(|time| time.0);
+        [Delay(reads.wrapping_add(programs)), Delay(erases.wrapping_add(collection))]
     }
 
     /// Time for which operations have held a die. The difference of two values over the time between gives

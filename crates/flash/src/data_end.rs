@@ -8,7 +8,7 @@ use crate::priority::Priority;
 use crate::store::{Batch, Outdated, Spare};
 use crate::ticket::Ticket;
 use crate::timing::Mode;
-use byteway_clock::Clock;
+use byteway_clock::{Clock, Delay};
 use byteway_content::Content;
 use std::rc::Rc;
 use std::time::Duration;
@@ -80,6 +80,11 @@ impl DataEnd {
             DataEnd::Own(flash) => flash.can_fail(),
             DataEnd::Far(far) => far.shape().can_fail,
         }
+    }
+
+    /// What the dies have done so far: [`Flash::die_time`]. Nothing is known of those across a link.
+    pub fn die_time(&self) -> [Delay; 2] {
+        self.own().map_or_else(Default::default, Flash::die_time)
     }
 
     /// Content of a unit: of own flash at this instant and without cost, across a link by a read. Zero if

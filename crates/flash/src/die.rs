@@ -26,6 +26,8 @@ pub(crate) struct Operation {
     pub(crate) at: u32,
     pub(crate) priority: Priority,
     pub(crate) submitted: Time,
+    /// What its die had done when it was submitted, or when it was suspended.
+    pub(crate) before: Occupancy,
     /// The I/Os that it serves, for a trace.
     pub(crate) ios: HeldIos,
 }
@@ -34,6 +36,39 @@ impl Operation {
     pub(crate) fn is_read(&self) -> bool {
         matches!(self.verb, Verb::Read { .. })
     }
+
+    /// What its die does, seen by those that wait for it.
+    pub(crate) fn occupant(&self) -> Occupant {
+        match self.verb {
+            Verb::Erase => Occupant::Erase,
+            _ if self.priority >= Priority::Collector => Occupant::Collection,
+            Verb::Read { .. } => Occupant::Read,
+            Verb::Program(_) => Occupant::Program,
+        }
+    }
+}
+
+/// What a die does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Occupant {
+    /// Reads for hosts.
+    Read,
+    /// Programs for hosts.
+    Program,
+    Erase,
+    /// Reads and programs of collection, wear leveling and refresh.
+    Collection,
+    /// It waits for its channel.
+    Channel,
+}
+
+/// Time of a die, or of several, by [`Occupant`].
+pub(crate) type Occupancy = [Delay; 5];
+
+/// What happened from `before` on.
+pub(crate) fn since(now: Occupancy, before: Occupancy) -> Occupancy {
+    std::array::from_fn(|class| now[class].saturating_sub(before[class]))
 }
 
 /// Progress of an operation.
@@ -69,8 +104,9 @@ pub(crate) struct ActiveOperation {
     pub(crate) begun: Time,
     /// Instant at which the next operation started, if that was before this one ended.
     pub(crate) overtaken: Option<Time>,
-    /// Time spent waiting for the die.
+    /// Time spent waiting for the die, and what it did meanwhile, also while this was suspended.
     pub(crate) waited: Delay,
+    pub(crate) waits: Occupancy,
     /// Total time of the cells, and of the channel so far.
     pub(crate) cell: Delay,
     pub(crate) channel: Delay,
@@ -93,6 +129,39 @@ impl ActiveOperation {
     }
 }
 
+/// How many dies do what, and how long they have.
+#[derive(Default)]
+pub(crate) struct AllDies {
+    occupied: [u32; 5],
+    at: Time,
+    before: Occupancy,
+}
+
+impl AllDies {
+    #[inline]
+    fn change(&mut self, now: Time, before: Option<Occupant>, after: Option<Occupant>) {
+        self.before = self.occupancy(now);
+        self.at = now;
+        if let Some(before) = before {
+            self.occupied[before as usize] -= 1;
+        }
+        if let Some(after) = after {
+            self.occupied[after as usize] += 1;
+        }
+    }
+
+    /// What they have done up to `now`, together. It may wrap: differences are right.
+    #[inline]
+    pub(crate) fn occupancy(&self, now: Time) -> Occupancy {
+        let passed = now.since(self.at).0;
+        let class = |class| {
+            let done: Delay = self.before[class];
+            Delay(done.0.wrapping_add(passed.wrapping_mul(u64::from(self.occupied[class]))))
+        };
+        std::array::from_fn(class)
+    }
+}
+
 /// State of a die, which `sequencer` drives.
 pub(crate) struct Die {
     pub(crate) queue: Line<Operation, { Priority::COUNT }>,
@@ -104,10 +173,12 @@ pub(crate) struct Die {
     /// A suspended program or erase, and the reads served since.
     pub(crate) suspended: Option<ActiveOperation>,
     served: u32,
-    /// Number of operations that hold the die, since when, and the total time before.
+    /// Number of operations that hold the die.
     held: u32,
-    held_since: Time,
-    busy: Delay,
+    /// What the last of them does, since when, and what the die has done before.
+    occupant: Option<Occupant>,
+    occupied_since: Time,
+    occupied: Occupancy,
     /// Time for which its cells worked for operations that have ended.
     pub(crate) array: Delay,
     /// The task whose timer drives the die; None until it is spawned.
@@ -123,8 +194,9 @@ impl Die {
             suspended: None,
             served: 0,
             held: 0,
-            held_since: Time::ZERO,
-            busy: Delay::ZERO,
+            occupant: None,
+            occupied_since: Time::ZERO,
+            occupied: Occupancy::default(),
             array: Delay::ZERO,
             task: None,
         }
@@ -216,48 +288,86 @@ impl Die {
     }
 
     /// Sets aside the operation that the cells worked for.
-    pub(crate) fn suspend(&mut self, now: Time) {
+    pub(crate) fn suspend(&mut self, now: Time, all: &mut AllDies) {
         let front = &mut self.active[self.front as usize];
         let mut work = std::mem::take(front);
         debug_assert!(self.suspended.is_none(), "one operation is suspended at a time");
         front.steps = std::mem::take(&mut work.steps);
+        self.release(now, all);
+        if let Some(operation) = &mut work.operation {
+            operation.before = self.occupancy(now);
+        }
         self.suspended = Some(work);
         self.served = 0;
-        self.release(now);
     }
 
     /// Resumes the suspended operation.
-    pub(crate) fn resume(&mut self, now: Time) -> Option<&mut ActiveOperation> {
+    pub(crate) fn resume(&mut self, now: Time, all: &mut AllDies) -> Option<&mut ActiveOperation> {
         let mut work = self.suspended.take()?;
+        if let Some(operation) = &work.operation {
+            let meanwhile = since(self.occupancy(now), operation.before);
+            work.waits.iter_mut().zip(meanwhile).for_each(|(sum, time)| *sum += time);
+            self.hold(now, operation.occupant(), all);
+        }
         let front = &mut self.active[self.front as usize];
         work.steps = std::mem::take(&mut front.steps);
         *front = work;
-        self.hold(now);
         Some(self.front())
     }
 
     /// An operation takes the die.
-    pub(crate) fn hold(&mut self, now: Time) {
-        if self.held == 0 {
-            self.held_since = now;
-        }
+    #[inline]
+    pub(crate) fn hold(&mut self, now: Time, occupant: Occupant, all: &mut AllDies) {
         self.held += 1;
+        self.occupy(now, Some(occupant), all);
     }
 
-    /// An operation releases the die.
-    pub(crate) fn release(&mut self, now: Time) {
+    /// An operation releases the die. Another may go on: the one whose turn came last.
+    #[inline]
+    pub(crate) fn release(&mut self, now: Time, all: &mut AllDies) {
         debug_assert!(self.held > 0, "an operation releases the die that it holds");
         self.held -= 1;
         if self.held == 0 {
-            self.busy += now.since(self.held_since);
+            self.occupy(now, None, all);
         }
     }
 
     /// Releases the die at a power cut.
-    pub(crate) fn stop(&mut self, now: Time) {
-        if std::mem::take(&mut self.held) > 0 {
-            self.busy += now.since(self.held_since);
+    pub(crate) fn stop(&mut self, now: Time, all: &mut AllDies) {
+        self.held = 0;
+        self.occupy(now, None, all);
+    }
+
+    /// One of its operations begins to wait for the channel, or ceases to. That of the cells counts, if there is
+    /// one: the other only moves its data out meanwhile.
+    #[inline]
+    pub(crate) fn await_channel(&mut self, now: Time, number: u8, waits: bool, all: &mut AllDies) {
+        if number != self.front && !self.is_open() {
+            return;
         }
+        let occupant = match &self.active[number as usize].operation {
+            Some(operation) if !waits => operation.occupant(),
+            _ => Occupant::Channel,
+        };
+        if self.occupant != Some(occupant) {
+            self.occupy(now, Some(occupant), all);
+        }
+    }
+
+    fn occupy(&mut self, now: Time, occupant: Option<Occupant>, all: &mut AllDies) {
+        self.occupied = self.occupancy(now);
+        all.change(now, self.occupant, occupant);
+        (self.occupant, self.occupied_since) = (occupant, now);
+    }
+
+    /// What it has done up to `now`.
+    #[inline]
+    pub(crate) fn occupancy(&self, now: Time) -> Occupancy {
+        let mut occupied = self.occupied;
+        if let Some(occupant) = self.occupant {
+            occupied[occupant as usize] += now.since(self.occupied_since);
+        }
+        occupied
     }
 
     /// The task that drives the die.
@@ -267,10 +377,7 @@ impl Die {
 
     /// Time for which operations held it up to `now`.
     pub(crate) fn busy(&self, now: Time) -> Delay {
-        match self.held {
-            0 => self.busy,
-            _ => self.busy + now.since(self.held_since),
-        }
+        self.occupancy(now).into_iter().sum()
     }
 
     /// Operations queued or in progress.

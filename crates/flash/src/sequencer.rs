@@ -20,7 +20,7 @@
 
 use crate::array::{Array, Counters, Inner};
 use crate::channel::{Request, Use};
-use crate::die::{ActiveOperation, Die, Operation, Phase, Verb};
+use crate::die::{ActiveOperation, Die, Occupancy, Operation, Phase, Verb, since};
 use crate::failure::UNCORRECTABLE;
 use crate::priority::Priority;
 use crate::store::Batch;
@@ -165,7 +165,12 @@ impl Array {
             };
             let cell = inner.modelled(cell);
             let die = &mut self.dies[index as usize];
-            die.hold(now);
+            let waited = now.since(operation.submitted);
+            let waits = match waited {
+                Delay::ZERO => Occupancy::default(),
+                _ => since(die.occupancy(now), operation.before),
+            };
+            die.hold(now, operation.occupant(), &mut self.all_dies);
             let front = die.front;
             let [first, second] = &mut die.active;
             let (work, other) = if front == 0 { (first, second) } else { (second, first) };
@@ -174,7 +179,7 @@ impl Array {
             }
             work.begun = now;
             work.overtaken = None;
-            work.waited = now.since(operation.submitted);
+            (work.waited, work.waits) = (waited, waits);
             (work.cell, work.cells, work.channel) = (cell, cell, Delay::ZERO);
             work.suspends = 0;
             work.fails = fails;
@@ -213,6 +218,7 @@ impl Array {
         if request.usage == Use::DataOut {
             work.phase = Phase::AwaitsOut;
         }
+        self.dies[request.die as usize].await_channel(now, request.work, true, &mut self.all_dies);
         channel.line.push(request.usage.class(inner.timing.channel_order), request);
         self.dispatch(inner, number);
     }
@@ -235,6 +241,7 @@ impl Array {
             if inner.clock.is_traced() {
                 inner.trace_passage(number, &request, &self.dies[die].active[work]);
             }
+            self.dies[die].await_channel(now, request.work, false, &mut self.all_dies);
             self.start_passage(inner, request);
             let die = &self.dies[die];
             if die.active[work].until <= now {
@@ -313,7 +320,7 @@ impl Array {
         if inner.clock.is_traced() {
             inner.trace_operation(index, die.front(), now);
         }
-        die.suspend(now);
+        die.suspend(now, &mut self.all_dies);
     }
 
     /// Resumes the suspended operation; false if there is none.
@@ -321,7 +328,7 @@ impl Array {
     fn resume(&mut self, inner: &Inner, index: u32) -> bool {
         let Some(suspend) = inner.timing.suspend else { return false };
         let now = inner.clock.now();
-        let Some(work) = self.dies[index as usize].resume(now) else { return false };
+        let Some(work) = self.dies[index as usize].resume(now, &mut self.all_dies) else { return false };
         work.begun = now;
         work.cell += suspend.resume;
         work.enter_cells(now + suspend.resume);
@@ -433,14 +440,16 @@ impl Array {
         }
         let operation = work.operation.take().expect("a die that ends an operation has one");
         work.phase = Phase::Idle;
-        let (cell, channel, fails) = (work.cell, work.channel, work.fails);
+        let (cell, channel, fails, waits) = (work.cell, work.channel, work.fails, work.waits);
         let uncorrected = if self.failures.is_some() { work.uncorrected() } else { 0 };
         let sensings = 1 + u32::from(work.retries);
-        die.release(now);
+        die.release(now, &mut self.all_dies);
         die.array += cell;
         inner.clock.release_ios(operation.ios);
         let queued = now.since(operation.submitted).saturating_sub(cell + channel);
-        let mut outcome = Outcome { queued, cell, channel, failed: false, unreadable: 0 };
+        let [reads, programs, erases, collection, _] = waits;
+        let die = [reads, programs, erases, collection];
+        let mut outcome = Outcome { queued, die, cell, channel, failed: false, unreadable: 0 };
         let class = operation.priority as usize;
         let (block, stripe) = (operation.block, operation.stripe);
         match operation.verb {

@@ -1,6 +1,6 @@
 //! Tickets: completion and results of submitted operations, without an allocation for each.
 
-use byteway_clock::{Clock, Delay, TaskId};
+use byteway_clock::{Awaited, Clock, Delay, TaskId};
 use byteway_content::Content;
 use std::cell::RefCell;
 use std::future::Future;
@@ -17,6 +17,10 @@ use std::task::{Context, Poll};
 pub struct Outcome {
     /// Waiting for the die and the channel; for a program or an erase, also the time of its suspensions.
     pub queued: Delay,
+    /// The part of it for the die, by what that did meanwhile: reads and programs for hosts, erases, and reads
+    /// and programs of collection, wear leveling and refresh. The rest is for the channel, its own or that of the
+    /// operations before it.
+    pub die: [Delay; 4],
     /// Sensing with all retries, programming, erasing, and the time to resume.
     pub cell: Delay,
     /// Command cycles and data on the channel, those of retries included.
@@ -27,6 +31,22 @@ pub struct Outcome {
     /// Units that reads could not deliver: of torn stripes, uncorrectable, or beyond the array.
     /// [`Ticket::is_unreadable`] identifies them.
     pub unreadable: u32,
+}
+
+impl Outcome {
+    /// What it waited for: the die, by what that did meanwhile, and the channel. The sum is
+    /// [`Outcome::queued`].
+    pub fn waits(&self) -> [(Awaited, Delay); 5] {
+        let [reads, programs, erases, collection] = self.die;
+        let channel = self.queued.saturating_sub(self.die.into_iter().sum());
+        [
+            (Awaited::DieReads, reads),
+            (Awaited::DiePrograms, programs),
+            (Awaited::DieErases, erases),
+            (Awaited::DieCollection, collection),
+            (Awaited::Channel, channel),
+        ]
+    }
 }
 
 /// State of a ticket.

@@ -6,7 +6,7 @@ use crate::error::Lost;
 use crate::page_owner::PageOwner;
 use crate::queue::{Chunks, QueuePair, Request};
 use crate::stream::Stream;
-use byteway_clock::{Delay, SpanId, Stage};
+use byteway_clock::{Awaited, Delay, SpanId, Stage};
 use byteway_link::Memory;
 use byteway_link::memory::Fault;
 use byteway_transfer::host::{Buffer, DataPointer, PlanError, Planner, PointerKind};
@@ -578,7 +578,10 @@ impl Carrier {
 
     /// Charges a wait during which nothing was in flight.
     pub(crate) fn waited(&self, span: SpanId) {
-        self.charge(span, Delay::ZERO, Stage::Queueing);
+        let port = self.queue.port();
+        if let Some(spans) = port.spans() {
+            spans.wait(span, port.clock().now(), Awaited::QueueEntry);
+        }
     }
 
     pub(crate) fn charge(&self, span: SpanId, queued: Delay, stage: Stage) {

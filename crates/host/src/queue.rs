@@ -14,7 +14,9 @@ use crate::error::Lost;
 use crate::extension::{Extensions, PAYLOAD_ID_MIN};
 use crate::port::Port;
 use crate::request_layer::RequestLayer;
-use byteway_clock::{Clock, Delay, Notify, Semaphore, Service, SpanId, Stage, Station, TaskId, Time};
+use byteway_clock::{
+    Awaited, Clock, Delay, Notify, Semaphore, Service, SpanId, Stage, Station, TaskId, Time,
+};
 use byteway_transfer::Limits;
 use byteway_transfer::inline;
 use byteway_transfer::mmio::{self, Area};
@@ -340,7 +342,7 @@ impl QueuePair {
                 }
                 if !queue.is_live() {
                     queue.live().await?;
-                    queue.charge(std::slice::from_ref(request), Delay::ZERO, Stage::Queueing);
+                    queue.charge_wait(std::slice::from_ref(request));
                 }
                 queue.entered(entering, request)?
             }
@@ -743,7 +745,7 @@ impl SubmissionQueue {
                     return Err(Lost::Reset);
                 }
                 self.live().await?;
-                self.charge(batch, Delay::ZERO, Stage::Queueing);
+                self.charge_wait(batch);
             }
             let mut refused = Ok(());
             for request in batch {
@@ -827,7 +829,7 @@ impl SubmissionQueue {
         self.slots.acquire(slots).await.forget();
         identifiers.forget();
         if self.clock.now() > begin {
-            self.charge(requests, Delay::ZERO, Stage::Queueing);
+            self.charge_wait(requests);
         }
         Ok(PlaceCredits { queue: self, band, commands, slots })
     }
@@ -863,7 +865,7 @@ impl SubmissionQueue {
             credits.slots += slots;
         }
         if self.clock.now() > begin {
-            self.charge(&requests[..credits.commands], Delay::ZERO, Stage::Queueing);
+            self.charge_wait(&requests[..credits.commands]);
         }
         Ok(credits)
     }
@@ -900,6 +902,14 @@ impl SubmissionQueue {
         if let Some(spans) = self.port.spans() {
             let now = self.clock.now();
             requests.iter().for_each(|request| spans.charge_split(request.span, now, queued, stage));
+        }
+    }
+
+    /// Charges a wait for places in the queue.
+    fn charge_wait(&self, requests: &[Request<'_>]) {
+        if let Some(spans) = self.port.spans() {
+            let now = self.clock.now();
+            requests.iter().for_each(|request| spans.wait(request.span, now, Awaited::QueueEntry));
         }
     }
 

@@ -8,7 +8,7 @@ use super::state::{HOST, Lookup, Refusal, State};
 use super::table::Entries;
 use super::units::Units;
 use super::version;
-use byteway_clock::{Clock, Notify, SpanId, Spans, Stage, TaskId};
+use byteway_clock::{Awaited, Clock, Notify, SpanId, Spans, Stage, TaskId};
 use byteway_firmware::{MediaError, Placement, WorkKind};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -80,7 +80,7 @@ impl Inner {
             Refusal::Wait => {
                 self.state.borrow_mut().counters.stalls += 1;
                 self.changed.notified().await;
-                spans.charge(span, self.clock.now(), Stage::Queueing);
+                spans.wait(span, self.clock.now(), Awaited::Buffer);
             }
         }
         Ok(())

@@ -8,7 +8,7 @@
 //! Local applications of the target use the same layer, as [`RequestLayer`]; their requests are not merged.
 
 use crate::merge::{Gathering, Joined, Offer};
-use byteway_clock::{Clock, Delay, Notify, Permit, Semaphore, SpanId, Stage, Station};
+use byteway_clock::{Awaited, Clock, Delay, Notify, Permit, Semaphore, SpanId, Stage, Station};
 use byteway_host::request_layer::{BoxedWork, RequestLayer};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe, Status};
 use std::cell::{Cell, RefCell};
@@ -157,14 +157,14 @@ impl BlockLayer {
             return Ok(Begun::Joined(joined));
         }
         let tag = inner.tags.acquire(1).await;
-        spans.charge(span, inner.clock.now(), Stage::Queueing);
+        spans.wait(span, inner.clock.now(), Awaited::QueueEntry);
         if has_scheduler {
             // The holder of the lock runs on its own processor.
             let cost = inner.config.costs.schedule;
             let lock = inner.lock.reserve_for("scheduler's lock", cost);
             if lock.queued > Delay::ZERO {
                 inner.clock.sleep_until(inner.clock.now() + lock.queued).await;
-                spans.charge(span, inner.clock.now(), Stage::Queueing);
+                spans.wait(span, inner.clock.now(), Awaited::TargetCore);
             }
             self.work("block layer: schedule", span, cpu, cost).await;
             // A request adjacent to it may have arrived in the meantime.

@@ -9,7 +9,7 @@ use crate::discovery::{Discovery, Reached};
 use crate::host_usage::{Credit, HostUsage};
 use crate::path::{CommandContext, Movement};
 use crate::subsystem::{HostName, Subsystem};
-use byteway_clock::{Clock, Delay, SpanId, Stage, Time};
+use byteway_clock::{Awaited, Clock, Delay, SpanId, Stage, Time};
 use byteway_link::{IoLabel, IoLedger, Verb};
 use byteway_wire::FromBytes;
 use byteway_wire::fabrics::auth::Explanation;
@@ -577,7 +577,7 @@ impl<'a> OpenSpan<'a> {
 
     /// The span, when the drive takes the command: until now it has waited for its data, and for its turn.
     fn taken(&self) -> SpanId {
-        self.clock.spans().charge(self.span, self.clock.now(), Stage::Queueing);
+        self.clock.spans().wait(self.span, self.clock.now(), Awaited::Network);
         self.span
     }
 

@@ -208,7 +208,7 @@ impl Session {
             link_bytes: self.crossed_since(before),
             host_cycles: host.cycles,
             drive_cycles: self.cycles_since(busy),
-            record: SpanRecord { begin, last: self.clock.now(), stages: Default::default() },
+            record: SpanRecord { begin, last: self.clock.now(), ..SpanRecord::default() },
         })
     }
 }

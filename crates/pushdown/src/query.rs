@@ -203,7 +203,7 @@ impl Session {
         // Readers that still wait would never end.
         reading.stop();
         let (batches, host_cycles) = evaluated?;
-        let record = SpanRecord { begin, last: self.clock.now(), stages: Default::default() };
+        let record = SpanRecord { begin, last: self.clock.now(), ..SpanRecord::default() };
         Ok(Answer {
             executor: Executor::Host,
             schema: execution.result_schema(),

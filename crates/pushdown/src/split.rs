@@ -211,7 +211,7 @@ impl Session {
             link_bytes: None,
             host_cycles: 0,
             drive_cycles: None,
-            record: SpanRecord { begin, last: begin, stages: Default::default() },
+            record: SpanRecord { begin, last: begin, ..SpanRecord::default() },
         };
         let mut done = Amount::default();
         for scan in split.rest.order() {
@@ -245,7 +245,7 @@ impl Session {
         whole.batches.extend(rest.finish().map_err(failed)?);
         whole.host_cycles += self.do_rest(&rest, &mut done).await;
         let last = self.clock.now();
-        whole.record = SpanRecord { begin, last, stages: Default::default() };
+        whole.record = SpanRecord { begin, last, ..SpanRecord::default() };
         whole.nanoseconds = last.since(begin).0 / 1000;
         whole.link_bytes = self.crossed_since(before);
         whole.drive_cycles = self.cycles_since(busy);

@@ -7,7 +7,7 @@ use arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int32Array, StringArray, UInt32Array, UInt64Array,
 };
 use arrow_schema::{DataType, SchemaRef};
-use byteway_clock::{Delay, Stage, Time};
+use byteway_clock::{Awaited, Delay, Stage, Time, Waits};
 use parquet::arrow::ArrowWriter;
 use parquet::errors::Result as ParquetResult;
 
@@ -55,6 +55,7 @@ struct Row {
     begin: Delay,
     end: Delay,
     stages: [Delay; Stage::ALL.len()],
+    waits: Waits,
 }
 
 impl IoRecorder {
@@ -95,6 +96,7 @@ impl IoRecorder {
             return;
         }
         let Completed { number, job, worker, io, operated: _, queried: _, bytes, due, record } = completed;
+        let (stages, waits) = completed.times();
         self.rows.push(Row {
             number: *number,
             job: *job as u32,
@@ -106,7 +108,8 @@ impl IoRecorder {
             due: due.since(start),
             begin: record.begin.since(start),
             end: record.last.since(start),
-            stages: completed.stages(),
+            stages,
+            waits,
         });
         if self.rows.len() >= ROWS {
             self.failure = self.write().err();
@@ -167,6 +170,7 @@ impl IoRecorder {
             columns.insert(2, Arc::new(column));
         }
         columns.extend(self.stages.iter().map(|stage| time(&|row| row.stages[*stage as usize])));
+        columns.extend(Awaited::ALL.iter().map(|wait| time(&|row| row.waits[*wait as usize])));
         Ok(columns)
     }
 
@@ -219,5 +223,10 @@ fn schema(has_several_drives: bool, stages: &[Stage]) -> SchemaRef {
         let text = format!("Part of latency_ns spent in {name}; the parts sum to latency_ns");
         Column::new(&format!("{name}_ns"), DataType::Float64, &text)
     });
-    columns::schema(first.chain(columns).chain(stages))
+    let waits = Awaited::ALL.iter().map(|wait| {
+        let name = wait.name();
+        let text = format!("Part of queueing_ns spent waiting for: {name}; the parts sum to queueing_ns");
+        Column::new(&format!("wait_{}_ns", name.replace(' ', "_")), DataType::Float64, &text)
+    });
+    columns::schema(first.chain(columns).chain(stages).chain(waits))
 }

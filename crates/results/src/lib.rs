@@ -73,8 +73,10 @@ pub use verbs::{Operated, VerbRecorder};
 pub use wear::wear;
 
 use crate::results::Curve;
-use crate::summary::{ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, span_rows};
-use byteway_clock::{Delay, SpanRecord, Stage, Time};
+use crate::summary::{
+    ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, WaitRow, span_rows, wait_rows,
+};
+use byteway_clock::{Awaited, Delay, SpanRecord, Stage, Time, Waits};
 use byteway_scenario::Warmup;
 use byteway_scenario::profile::Completion;
 use byteway_text::interrupt::Interrupt;
@@ -122,11 +124,12 @@ impl Completed {
         self.latency().saturating_sub(self.record.last.since(self.record.begin))
     }
 
-    /// Time by stage. Waiting before it could begin is queueing.
-    fn stages(&self) -> [Delay; Stage::ALL.len()] {
-        let mut stages = self.record.stages;
+    /// Time by stage, and of that in queues what it waited for. Waiting before it could begin is queueing.
+    fn times(&self) -> ([Delay; Stage::ALL.len()], Waits) {
+        let (mut stages, mut waits) = (self.record.stages, self.record.waits);
         stages[Stage::Queueing as usize] += self.late();
-        stages
+        waits[Awaited::Depth as usize] += self.late();
+        (stages, waits)
     }
 }
 
@@ -190,6 +193,8 @@ struct JobMeter {
 #[derive(Clone, Copy, Default)]
 struct StageSums {
     times_ps: [u128; Stage::ALL.len()],
+    /// Of that in queues, by what was waited for.
+    waits_ps: [u128; Awaited::ALL.len()],
     followed: u64,
 }
 
@@ -202,6 +207,12 @@ impl StageSums {
             *sum += u128::from(stage.0);
         }
         self.times_ps[Stage::Queueing as usize] += u128::from(late.0);
+        if record.stage(Stage::Queueing) > Delay::ZERO {
+            for (sum, wait) in self.waits_ps.iter_mut().zip(&record.waits) {
+                *sum += u128::from(wait.0);
+            }
+        }
+        self.waits_ps[Awaited::Depth as usize] += u128::from(late.0);
     }
 }
 
@@ -393,20 +404,21 @@ impl Meter {
         self.progress.replace(Progress::hidden())
     }
 
-    /// Mean time of an I/O of `part` by stage, over the I/Os whose stages are known.
-    pub fn spans(&self, plans: &[JobPlan], part: RunPart) -> Vec<SpanRow> {
+    /// Mean time of an I/O of `part` by stage, and by what it waited for, over the I/Os whose stages are known.
+    pub fn spans(&self, plans: &[JobPlan], part: RunPart) -> (Vec<SpanRow>, Vec<WaitRow>) {
         let jobs = self.jobs.borrow();
         let mut all = StageSums::default();
         for (job, _) in jobs.iter().zip(plans).filter(|(_, plan)| part.has(plan)) {
-            all.followed += job.stages.followed;
-            for (sum, of_job) in all.times_ps.iter_mut().zip(&job.stages.times_ps) {
-                *sum += of_job;
-            }
+            let StageSums { times_ps, waits_ps, followed } = &job.stages;
+            all.followed += followed;
+            all.times_ps.iter_mut().zip(times_ps).for_each(|(sum, of_job)| *sum += of_job);
+            all.waits_ps.iter_mut().zip(waits_ps).for_each(|(sum, of_job)| *sum += of_job);
         }
         let total = |stage: &Stage| (stage.name(), all.times_ps[*stage as usize]);
         let passed = |stage: &&Stage| !stage.is_remote() || all.times_ps[**stage as usize] > 0;
         let totals: Vec<_> = Stage::ALL.iter().filter(passed).map(total).collect();
-        span_rows(&totals, all.followed)
+        let waits = Awaited::ALL.map(|wait| (wait.name(), all.waits_ps[wait as usize]));
+        (span_rows(&totals, all.followed), wait_rows(&waits, all.times_ps.iter().sum(), all.followed))
     }
 
     /// The time series up to `now`. `drives` are the drives' counters.
@@ -493,6 +505,7 @@ impl Meter {
             bytes_per_second: per_second(bytes),
             jobs,
             spans: Vec::new(),
+            waits: Vec::new(),
             link: Vec::new(),
             transfer: None,
             array: None,

@@ -664,6 +664,7 @@ impl RunContext {
         let programmed = units(FtlCounters::units_programmed) * UNIT_BYTES as u64;
         // Data that is still in a buffer does not count for flash.
         let has_reached_flash = written > 0 && units(|ftl| ftl.units_programmed_host) > 0;
+        let (spans, waits) = play.meter.spans(jobs, part);
         Summary {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
@@ -673,7 +674,8 @@ impl RunContext {
             capacity_bytes: drives.iter().map(|drive| drive.plan.capacity_bytes()).sum(),
             host_profile: Some(scenario.host.profile_name.clone()),
             completion: scenario.host.profile.completion,
-            spans: play.meter.spans(jobs, part),
+            spans,
+            waits,
             transfer: self.transfer(play, part, drives, found.ios),
             link: link_rows(&ledgers),
             utilisation: utilisation(drives),

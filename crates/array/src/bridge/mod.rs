@@ -22,7 +22,7 @@ pub mod nvram;
 mod stream;
 
 use crate::array::Array;
-use byteway_clock::{Clock, Notify, RangeLock, RangeLocks, RangeUse, SpanId, Stage, TaskId};
+use byteway_clock::{Awaited, Clock, Notify, RangeLock, RangeLocks, RangeUse, SpanId, Stage, TaskId};
 use byteway_content::{Content, MARRED_BYTES, UNIT_BYTES};
 use byteway_firmware::{MediaError, WorkContext, WorkKind};
 use drain::Draining;
@@ -518,7 +518,7 @@ impl Inner {
             self.drained.notified().await;
         }
         if has_waited {
-            self.clock.spans().charge(context.span, self.clock.now(), Stage::Queueing);
+            self.clock.spans().wait(context.span, self.clock.now(), Awaited::Buffer);
         }
         Ok(())
     }

@@ -50,5 +50,6 @@ mod trace_inspect;
 mod traces;
 mod transfer;
 mod upkeep;
+mod waits;
 mod watched;
 mod write_amplification;

@@ -345,13 +345,18 @@ fn only_ios_over_a_network_have_its_stages() {
         for name in REMOTE {
             assert_eq!(names.contains(&name.to_owned()), is_remote, "{name} in {names:?}");
         }
-        let stages = names.iter().skip_while(|name| *name != "latency_ns").skip(1);
-        let mut sums = vec![0; 300];
-        for stage in stages {
-            doubles(&batches, stage).into_iter().zip(&mut sums).for_each(|(ns, sum)| *sum += picos(ns));
-        }
-        let latencies: Vec<u128> = doubles(&batches, "latency_ns").into_iter().map(picos).collect();
-        assert_eq!(sums, latencies);
+        let parts = names.iter().skip_while(|name| *name != "latency_ns").skip(1);
+        let (waits, stages): (Vec<_>, Vec<_>) = parts.partition(|name| name.starts_with("wait_"));
+        let column = |name: &str| doubles(&batches, name).into_iter().map(picos);
+        let sums = |names: &[&String]| {
+            let mut sums = vec![0; 300];
+            for name in names {
+                column(name).zip(&mut sums).for_each(|(part, sum)| *sum += part);
+            }
+            sums
+        };
+        assert_eq!(sums(&stages), column("latency_ns").collect::<Vec<_>>());
+        assert_eq!(sums(&waits), column("queueing_ns").collect::<Vec<_>>());
     }
 }
 
@@ -388,6 +393,12 @@ fn every_io_is_written_down_with_its_stages() {
         assert!((mean_ns - span.mean_ns).abs() < 1e-5, "{}: {mean_ns} against {}", span.span, span.mean_ns);
     }
     assert_eq!(sums, latencies);
+    assert!(results.summary.waits.len() > 4, "{:?}", results.summary.waits);
+    for wait in &results.summary.waits {
+        let column = doubles(&batches, &format!("wait_{}_ns", wait.wait.replace(' ', "_")));
+        let mean_ns = column.into_iter().sum::<f64>() / results.summary.ios as f64;
+        assert!((mean_ns - wait.mean_ns).abs() < 1e-5, "{wait:?}: {mean_ns}");
+    }
     let (due, end) = (doubles(&batches, "due_ns"), doubles(&batches, "end_ns"));
     assert!(due.iter().zip(&end).zip(&latencies).all(|((due, end), ps)| picos(*end) - picos(*due) == *ps));
     assert!(end.is_sorted(), "in the order of completion");

@@ -5,7 +5,7 @@
 //! the utilization. Not checked: how a viewer draws it.
 
 use crate::common::{folder, round, scenario};
-use byteway_results::summary::{Summary, Utilisation, span_rows};
+use byteway_results::summary::{Summary, Utilisation, WaitRow, span_rows, wait_rows};
 use byteway_results::timeline::Timeline;
 use byteway_run::run::{Records, Session, run_recorded};
 use byteway_text::interrupt::Interrupt;
@@ -120,6 +120,8 @@ struct Shape {
     end: u64,
     arguments: Value,
     stages: Vec<(String, u64, u64)>,
+    /// What it waited for, each with its time.
+    waits: Vec<(String, u64)>,
 }
 
 /// The file's content as a viewer sees it.
@@ -168,7 +170,8 @@ impl Shown {
             (processes[process].clone(), name.clone())
         };
         let mut tracks: BTreeMap<_, Vec<Slice>> = BTreeMap::new();
-        let (mut ios, mut open) = (BTreeMap::new(), BTreeMap::<u64, (Shape, Option<(String, u64)>)>::new());
+        let (mut ios, mut open) =
+            (BTreeMap::new(), BTreeMap::<u64, (Shape, Option<(String, Option<String>, u64)>)>::new());
         for event in events {
             let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
             match event["ph"].as_str() {
@@ -195,19 +198,25 @@ impl Shown {
                         None => {
                             let arguments = event["args"].clone();
                             assert_eq!(arguments["io"], id);
-                            let shape = Shape { name, begin: at, end: at, arguments, stages: Vec::new() };
+                            let (stages, waits) = Default::default();
+                            let shape = Shape { name, begin: at, end: at, arguments, stages, waits };
                             open.insert(id, (shape, None));
                         }
                         Some((_, Some(stage))) => panic!("{stage:?} has not ended before {event}"),
-                        Some((_, stage)) => *stage = Some((name, at)),
+                        Some((_, stage)) => {
+                            let awaited = event["args"]["for"].as_str().map(str::to_owned);
+                            assert_eq!(awaited.is_some(), name == "queueing", "{event}");
+                            *stage = Some((name, awaited, at));
+                        }
                     }
                 }
                 Some("e") => {
                     let (id, name, at) = (number(event, "id"), text("name"), ps(&event["ts"]));
                     let (shape, stage) = open.get_mut(&id).expect("what ends has begun");
                     match stage.take() {
-                        Some((begun, begin)) => {
+                        Some((begun, awaited, begin)) => {
                             assert_eq!(begun, name);
+                            shape.waits.extend(awaited.map(|awaited| (awaited, at - begin)));
                             assert_eq!(begin, shape.end, "stages follow one another without a gap");
                             assert!(begin < at, "{event}");
                             shape.end = at;
@@ -264,6 +273,19 @@ impl Shown {
         span_rows(&totals, measured.count() as u64)
     }
 
+    /// Their times in queues by what they waited for, in the summary's form.
+    fn waits(&self, summary: &Summary) -> Vec<WaitRow> {
+        let mut totals: Vec<(&str, u128)> = summary.waits.iter().map(|row| (row.wait.as_str(), 0)).collect();
+        let measured = self.ios.values().filter(|io| io.arguments["measured"] == true);
+        for (awaited, time) in measured.clone().flat_map(|io| &io.waits) {
+            let total = totals.iter_mut().find(|(name, _)| name == awaited).expect("a wait of the summary's");
+            total.1 += u128::from(*time);
+        }
+        let stages = measured.clone().flat_map(|io| &io.stages);
+        let whole = stages.map(|(_, begin, end)| u128::from(end - begin)).sum();
+        wait_rows(&totals, whole, measured.count() as u64)
+    }
+
     /// Busy time of each track of a process between two instants; unused tracks are omitted.
     fn busy(&self, process: &str, from: u64, to: u64) -> Vec<u64> {
         let tracks = self.tracks.iter().filter(|((of, _), _)| of == process);
@@ -278,6 +300,7 @@ fn agrees(summary: &Summary, shown: &Shown) {
     assert_eq!(shown.other["ios"], shown.ios.len() as u64);
     assert_eq!(shown.other["measured_ios"], summary.ios);
     assert_eq!(shown.spans(summary), summary.spans);
+    assert_eq!(shown.waits(summary), summary.waits);
     let mut crossings: BTreeMap<(&str, &str), (u64, u64, u64)> = BTreeMap::new();
     for (process, direction) in [("link to device", "to device"), ("link to host", "to host")] {
         for slice in shown.slices(process) {
@@ -442,6 +465,7 @@ fn weighted_queues_and_bursts_agree_with_the_summary() {
 fn all_kinds_at_once_agree_with_the_summary() {
     let (summary, shown) = run(MIXED, 1_000_000);
     assert_eq!(shown.spans(&summary), summary.spans);
+    assert_eq!(shown.waits(&summary), summary.waits);
     assert_eq!(shown.other["measured_ios"], summary.ios);
     assert!(shown.ios.len() as u64 > summary.ios, "some warmed up");
     let interrupts = shown.slices("host: processors").filter(|slice| slice.name == "interrupt");

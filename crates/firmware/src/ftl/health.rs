@@ -11,7 +11,7 @@ use crate::ftl::inner::EndOfLife;
 use crate::ftl::inner::Ftl;
 use crate::ftl::inner::Inner;
 use crate::ftl::inner::State;
-use byteway_clock::{Notify, Permit};
+use byteway_clock::{Awaited, Delay, Notify, Permit, SpanId, Spans, Stage, Time};
 use byteway_flash::Geometry;
 
 /// Health of the drive.
@@ -88,7 +88,51 @@ impl State {
     }
 }
 
+/// A wait for room in the write buffer.
+pub(in crate::ftl) struct BufferWait {
+    begin: Time,
+    /// What the dies had done before it.
+    die_time: [Delay; 2],
+}
+
 impl Inner {
+    /// Like [`Inner::slots`], for a command: charges the wait to what the dies do meanwhile, since the buffer is
+    /// drained by them.
+    pub(in crate::ftl) async fn slots_for(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        count: u32,
+    ) -> Result<Permit, MediaError> {
+        if self.credits.available() >= count as usize && self.credits.waiting() == 0 {
+            return self.slots(count).await;
+        }
+        let wait = self.wait_for_buffer();
+        let permit = self.slots(count).await;
+        self.charge_wait(span, spans, &wait);
+        permit
+    }
+
+    /// Begins a wait for room in the buffer.
+    pub(in crate::ftl) fn wait_for_buffer(&self) -> BufferWait {
+        BufferWait { begin: self.clock.now(), die_time: self.flash.die_time() }
+    }
+
+    /// Charges the wait, which is over.
+    pub(in crate::ftl) fn charge_wait(&self, span: SpanId, spans: &Spans, wait: &BufferWait) {
+        let now = self.clock.now();
+        let waited = now.since(wait.begin);
+        if waited == Delay::ZERO {
+            return;
+        }
+        let die_time = self.flash.die_time();
+        let [hosts, collection] =
+            [0, 1].map(|of| u128::from(die_time[of].0.wrapping_sub(wait.die_time[of].0)));
+        let share = (u128::from(waited.0) * collection).checked_div(hosts + collection).unwrap_or(0);
+        let parts = [(Awaited::BufferCollection, Delay(share as u64)), (Awaited::Buffer, waited)];
+        spans.charge_waits(span, now, parts, Stage::Queueing);
+    }
+
     /// Waits for free slots of the buffer.
     ///
     /// # Errors

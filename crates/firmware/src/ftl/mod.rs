@@ -354,7 +354,7 @@ impl Ftl {
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
-                spans.charge_split(context.span, inner.clock.now(), outcome.queued, Stage::Flash);
+                spans.charge_waits(context.span, inner.clock.now(), outcome.waits(), Stage::Flash);
                 inner.note_read(ppa);
                 inner.command_reads(context.span, spans, 1).await;
                 if outcome.failed {
@@ -369,7 +369,7 @@ impl Ftl {
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
-                spans.charge_split(context.span, inner.clock.now(), outcome.queued, Stage::Flash);
+                spans.charge_waits(context.span, inner.clock.now(), outcome.waits(), Stage::Flash);
                 inner.note_read(ppa);
                 inner.command_reads(context.span, spans, 1).await;
                 self.leave_buffer(context, spans, 1).await;
@@ -450,7 +450,7 @@ impl Ftl {
         }
         if let Some(ticket) = ticket {
             let outcome = ticket.wait().await;
-            spans.charge_split(span, inner.clock.now(), outcome.queued, Stage::Flash);
+            spans.charge_waits(span, inner.clock.now(), outcome.waits(), Stage::Flash);
             // Also if units turn out to be unreadable: the sensing has disturbed the cells.
             groups.iter().for_each(|group| inner.note_read(group.first));
             inner.command_reads(span, spans, wanted.len() as u64).await;

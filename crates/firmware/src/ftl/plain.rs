@@ -49,7 +49,7 @@ impl Ftl {
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
-                spans.charge_split(span, clock.now(), outcome.queued, Stage::Flash);
+                spans.charge_waits(span, clock.now(), outcome.waits(), Stage::Flash);
                 inner.note_read(ppa);
                 if outcome.failed {
                     return Err(self.unreadable(outcome.unreadable));
@@ -100,11 +100,7 @@ impl Ftl {
         let passage = placement.site(WorkKind::Buffer).dram("into the buffer", UNIT_BYTES as u64);
         clock.sleep_until(passage.arrival).await;
         spans.charge_split(span, clock.now(), passage.queued, Stage::Dram);
-        let permit = inner.credits.acquire(1).await;
-        if permit.credits() == 0 {
-            return Err(MediaError::WriteProtected);
-        }
-        inner.check_writable()?;
+        let permit = inner.slots_for(span, spans, 1).await?;
         inner.locks.wait(lpa, 1).await;
         let taken = inner.take(Route::OWN, lpa, std::iter::once(content));
         permit.forget();

@@ -1,7 +1,7 @@
 //! Reads that sense while the previous read's data move out, to the nanosecond.
 
 use crate::array::fixture::{
-    COMMAND, GEOMETRY, UNIT, at, at_ns, base, batch, ends, read_one, run_with, timing, went,
+    COMMAND, GEOMETRY, UNIT, at, at_ns, base, batch, behind, ends, read_one, run_with, timing, went,
 };
 use byteway_clock::Delay;
 use byteway_flash::{BlockId, Flash, Priority, Ticket, Timing};
@@ -30,7 +30,10 @@ fn a_read_senses_while_the_data_of_the_one_before_moves() {
             [
                 // The second read's command goes first.
                 (went(COMMAND, ns(30_000), COMMAND + UNIT), at_ns(30_200 + 5_120)),
-                (went(ns(30_100), ns(45_000), COMMAND + UNIT), at_ns(30_200 + 45_000 + 5_120)),
+                (
+                    behind([30_100, 0, 0, 0], went(ns(30_100), ns(45_000), COMMAND + UNIT)),
+                    at_ns(30_200 + 45_000 + 5_120)
+                ),
             ]
         );
         assert_eq!((flash.die_busy(0), flash.channel_busy(0)), (ns(80_320), (COMMAND + UNIT) * 2));

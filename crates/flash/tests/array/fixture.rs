@@ -122,6 +122,11 @@ pub fn went(queued: Delay, cell: Delay, channel: Delay) -> Outcome {
     Outcome { queued, cell, channel, ..Outcome::default() }
 }
 
+/// Outcome of one that waited for its die, too, which did this meanwhile.
+pub fn behind(die: [u64; 4], outcome: Outcome) -> Outcome {
+    Outcome { die: die.map(Delay::from_ns), ..outcome }
+}
+
 /// Waits for each in turn. Returns each outcome and end time. Pass them in the order of their ends.
 pub async fn ends(flash: &Flash, tickets: &[Ticket]) -> Vec<(Outcome, Time)> {
     let mut ends = Vec::new();

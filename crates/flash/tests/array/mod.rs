@@ -15,3 +15,4 @@ mod saturation;
 mod suspend;
 mod tickets;
 mod trace;
+mod waits;

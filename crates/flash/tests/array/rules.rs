@@ -10,8 +10,14 @@ use byteway_flash::{
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-const FAILED: Outcome =
-    Outcome { queued: Delay::ZERO, cell: Delay::ZERO, channel: Delay::ZERO, failed: true, unreadable: 0 };
+const FAILED: Outcome = Outcome {
+    queued: Delay::ZERO,
+    die: [Delay::ZERO; 4],
+    cell: Delay::ZERO,
+    channel: Delay::ZERO,
+    failed: true,
+    unreadable: 0,
+};
 
 // NAND programs pages in order, after an erase. A drive that broke this unnoticed would work in simulation
 // only.
@@ -273,6 +279,8 @@ fn a_model_agrees_under_random_operations() {
                 for (ticket, read) in &under_way {
                     let outcome = ticket.wait().await;
                     assert!(!outcome.failed, "seed {seed}");
+                    let waits: Delay = outcome.waits().into_iter().map(|(_, time)| time).sum();
+                    assert_eq!(waits, outcome.queued, "seed {seed} round {round}");
                     last = last.max(begin + outcome.queued + outcome.cell + outcome.channel);
                     let Some((first, mask)) = read else { continue };
                     let units = (0..8).filter(|unit| mask >> unit & 1 == 1);

@@ -1,7 +1,7 @@
 //! Programs and erases that are suspended for reads, to the nanosecond.
 
 use crate::array::fixture::{
-    COMMAND, GEOMETRY, UNIT, at, at_ns, batch, ends, read_one, run_with, stamp, timing, went,
+    COMMAND, GEOMETRY, UNIT, at, at_ns, batch, behind, ends, read_one, run_with, stamp, timing, went,
 };
 use byteway_clock::{Delay, Executor};
 use byteway_content::Content;
@@ -44,8 +44,10 @@ fn a_program_stands_back_for_a_read_and_loses_only_the_time_that_it_takes() {
         // The cells work on for 5 us, and have 136.06 us left then.
         let end = 105_000 + READ;
         let ends = ends(&flash, &[read, program]).await;
-        assert_eq!(ends[0], (went(ns(5_000), ns(30_000), COMMAND + UNIT), at_ns(end)));
-        assert_eq!(ends[1], (went(ns(READ), ns(207_000), ns(IN)), at_ns(end + 7_000 + 136_060)));
+        let read = behind([0, 5_000, 0, 0], went(ns(5_000), ns(30_000), COMMAND + UNIT));
+        assert_eq!(ends[0], (read, at_ns(end)));
+        let program = behind([READ, 0, 0, 0], went(ns(READ), ns(207_000), ns(IN)));
+        assert_eq!(ends[1], (program, at_ns(end + 7_000 + 136_060)));
         assert_eq!((flash.counters().suspends, flash.pending(0)), (1, 0));
         assert_eq!(flash.die_busy(0), ns(end + 7_000 + 136_060));
         assert_eq!(flash.channel_busy(0), ns(IN) + COMMAND + UNIT);
@@ -62,7 +64,8 @@ fn what_ends_sooner_is_not_suspended() {
         let read = read_one(&flash, 0, 0, Priority::HostRead);
         let ends = ends(&flash, &[program, read]).await;
         assert_eq!(ends[0], (went(Delay::ZERO, ns(200_000), ns(IN)), at_ns(IN + 200_000)));
-        assert_eq!(ends[1], (went(ns(5_000), ns(30_000), COMMAND + UNIT), at_ns(IN + 200_000 + READ)));
+        let read = behind([0, 5_000, 0, 0], went(ns(5_000), ns(30_000), COMMAND + UNIT));
+        assert_eq!(ends[1], (read, at_ns(IN + 200_000 + READ)));
         assert_eq!(flash.counters().suspends, 0);
     });
 }

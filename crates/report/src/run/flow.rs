@@ -225,7 +225,35 @@ fn meaning(span: &str) -> &'static str {
         "firmware" => "work of the drive's processor cores",
         "dram" => "access to the drive's DRAM: map and buffers",
         "flash" => "sense, program, and transfer on the channel",
-        "queueing" => "waiting for any of these while other I/Os use it",
+        "queueing" => "waiting for any of these while others use it",
+        _ => "",
+    }
+}
+
+/// Description of what an I/O waits for.
+fn awaited(wait: &str) -> &'static str {
+    match wait {
+        "queue depth" => "an open loop's I/O is due, and its job has as many outstanding as it may",
+        "queue entry" => "an entry of a queue, or a credit of a connection",
+        "host core" => "a processor of the host",
+        "network" => "adapters and wire",
+        "target core" => "a processor of the target",
+        "link" => "the PCIe link",
+        "core" => "one of the drive's processor cores",
+        "dram" => "the drive's DRAM",
+        "other command" => "a command that holds the same data, or has to go first",
+        "map cache" => "a frame of the map's cache, whose changed page has to reach flash first",
+        "buffer" => {
+            "room in the write buffer, in proportion to the time in which dies served hosts meanwhile"
+        }
+        "buffer collection" => {
+            "room in the write buffer, in proportion to that in which they collected and erased"
+        }
+        "channel" => "a flash channel",
+        "die reads" => "a die that reads for hosts",
+        "die programs" => "a die that programs for hosts",
+        "die erases" => "a die that erases",
+        "die collection" => "a die that reads or programs for collection, wear levelling or refresh",
         _ => "",
     }
 }
@@ -252,6 +280,10 @@ pub(super) fn spans(summary: &Summary) -> Option<Section> {
         .bars("", Ink::nth(0), values)
         .stacked()
         .height(80 + 44 * rows.len());
+    for wait in &summary.waits {
+        let cause = format!("queueing: {}", wait.wait);
+        table.row([cause, awaited(&wait.wait).to_owned(), time(wait.mean_ns), percent(wait.share)]);
+    }
     let section = Section::new("Where the time of an I/O goes")
         .text(
             "Mean over all I/Os of all jobs. Each moment of an I/O is attributed to exactly one span, so that the spans \

@@ -81,6 +81,9 @@ pub struct Summary {
     /// Mean time of an I/O by resource. Known in simulations only, as are the following fields up to `flash`:
     /// empty or `None` if another process serves the drive.
     pub spans: Vec<SpanRow>,
+    /// The span `queueing` by what an I/O waits for; without those that none waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitRow>,
     /// Traffic on the link.
     pub link: Vec<LinkRow>,
     /// Payloads by transfer method; omitted if all used data pointers.
@@ -188,6 +191,22 @@ pub struct SpanRow {
     pub share: f64,
 }
 
+/// What an I/O waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitRow {
+    /// What is waited for: `queue depth` (an open loop's I/O is due while as many as may be are outstanding),
+    /// `queue entry`, `host core`, `network`, `target core`, `link`, `core`, `dram`, `other command` (one that
+    /// holds the same data or goes first), `map cache` (a frame whose page has to be written first), `buffer`
+    /// and `buffer collection` (room in the write buffer, in proportion to what the dies do meanwhile: serve
+    /// hosts, or collect garbage and erase), `channel`, and a die that is busy with `die reads` and `die
+    /// programs` of hosts, `die erases`, or `die collection`: what collection, wear levelling and refresh move.
+    pub wait: String,
+    /// Mean time of an I/O in nanoseconds.
+    pub mean_ns: f64,
+    /// Share in the whole time of an I/O.
+    pub share: f64,
+}
+
 /// Operations of the flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlashSummary {
@@ -281,6 +300,18 @@ pub fn span_rows(totals_ps: &[(&str, u128)], ios: u64) -> Vec<SpanRow> {
         share: ratio(total, whole),
     };
     totals_ps.iter().map(row).collect()
+}
+
+/// The waits of `ios` I/Os that took `whole_ps` in all, from the total time of each; those that none waited
+/// for are left out.
+pub fn wait_rows(totals_ps: &[(&str, u128)], whole_ps: u128, ios: u64) -> Vec<WaitRow> {
+    let waited = totals_ps.iter().filter(|(_, total)| *total > 0);
+    let row = |&(wait, total): &(&str, u128)| WaitRow {
+        wait: wait.to_owned(),
+        mean_ns: ratio(total, u128::from(ios) * 1000),
+        share: ratio(total, whole_ps),
+    };
+    waited.map(row).collect()
 }
 
 /// The sum of ledgers, without empty rows.
@@ -379,7 +410,15 @@ mod tests {
             iops: job.iops,
             bytes_per_second: job.bytes_per_second,
             jobs: vec![job],
-            spans: span_rows(&[("host", 2_084_000), ("flash", 70_000_000_000), ("fabric", 0)], 2000),
+            spans: span_rows(
+                &[("host", 2_084_000), ("flash", 70_000_000_000), ("queueing", 9_000_000_000)],
+                2000,
+            ),
+            waits: wait_rows(
+                &[("core", 1_000_000_000), ("die reads", 0), ("die erases", 8_000_000_000)],
+                79_002_084_000,
+                2000,
+            ),
             link: vec![
                 link("doorbell", "to-device", 4000, 16_000, 112_000),
                 link("data", "to-host", 1000, 4_096_000, 4_864_000),

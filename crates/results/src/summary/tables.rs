@@ -1,5 +1,6 @@
 //! The summary as tables for the terminal.
 
+use byteway_clock::Stage;
 use std::fmt::Write as _;
 
 use super::latency::{latency_cells, latency_table, per_second};
@@ -266,6 +267,11 @@ impl Summary {
         ]);
         for row in self.spans.iter().filter(|row| row.mean_ns > 0.0) {
             table.row([row.span.as_str().into(), row.mean_ns.into(), row.share.into()]);
+            if row.span == Stage::Queueing.name() {
+                for wait in &self.waits {
+                    table.row([format!("  {}", wait.wait).into(), wait.mean_ns.into(), wait.share.into()]);
+                }
+            }
         }
         table
     }

@@ -1,6 +1,6 @@
 //! Events in the Chrome trace event format, written as JSON through a buffer.
 
-use byteway_clock::{Detail, SpanTrail, Stage, Time, Usage};
+use byteway_clock::{Awaited, Detail, SpanTrail, Stage, Time, Usage};
 use std::io::{self, Write};
 
 /// Size of the buffer, exceeded by at most one event.
@@ -144,17 +144,18 @@ impl Events {
     /// The stages of an I/O, including its wait from the due time until it could begin.
     pub fn stages(&mut self, process: u32, thread: u32, trail: &SpanTrail, due: Time) {
         let of = (process, thread, trail.io);
-        let mut stage = |name: &str, begin: Time, end: Time| {
-            self.edge('b', of, name, begin, None);
-            self.edge('e', of, name, end, None);
+        let mut stage = |stage: Stage, wait: Option<Awaited>, begin: Time, end: Time| {
+            let awaited = wait.map(|wait| format!("\"for\":\"{}\"", wait.name()));
+            self.edge('b', of, stage.name(), begin, awaited.as_deref());
+            self.edge('e', of, stage.name(), end, None);
         };
         if let Some(first) = trail.segments.first()
             && due < first.begin
         {
-            stage(Stage::Queueing.name(), due, first.begin);
+            stage(Stage::Queueing, Some(Awaited::Depth), due, first.begin);
         }
         for segment in &trail.segments {
-            stage(segment.stage.name(), segment.begin, segment.end);
+            stage(segment.stage, segment.wait, segment.begin, segment.end);
         }
     }
 

@@ -274,7 +274,7 @@ impl Pairs {
             goes_on = next.await?;
         }
         cursor.close().await?;
-        let record = SpanRecord { begin, last: self.clock.now(), stages: Default::default() };
+        let record = SpanRecord { begin, last: self.clock.now(), ..SpanRecord::default() };
         Ok(Done { operated: Operated { verb: Verb::Scan, found: pairs > 0, pairs }, bytes, record })
     }
 }

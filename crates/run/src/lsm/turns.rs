@@ -4,7 +4,7 @@
 
 use super::UNIT_BYTES;
 use super::files::{Files, Units};
-use byteway_clock::{Clock, SpanRecord, Stage};
+use byteway_clock::{Clock, SpanRecord};
 use byteway_host::io::Client;
 use byteway_host::{AnyIoError, BlockIoError, IoBuffer, IoError};
 use byteway_wire::nvme::Range;
@@ -157,13 +157,9 @@ impl Lsm {
         }
         let mut records = Vec::new();
         let found = self.answer(&mut records).await?;
-        let mut record = SpanRecord { begin, last: self.clock.now(), stages: Default::default() };
-        for io in &records {
-            for stage in Stage::ALL {
-                record.stages[stage as usize] += io.stages[stage as usize];
-            }
-        }
-        Ok((record, found))
+        let none = SpanRecord { begin, last: begin, ..SpanRecord::default() };
+        let together = records.iter().fold(none, |all, io| all.joined(*io));
+        Ok((SpanRecord { last: self.clock.now(), ..together }, found))
     }
 
     /// Serves the tree's requests until it returns a result.

@@ -118,6 +118,11 @@ fn checked(results: Result<Results, RunError>) -> Results {
     let summary = &results.summary;
     assert!(summary.errors.is_empty(), "{:?}", summary.errors);
     assert_eq!(summary.verification.mismatches, 0, "{:?}", summary.notes);
+    for part in summary.drives.iter().chain([summary]) {
+        let queueing = part.spans.iter().find(|row| row.span == "queueing").map_or(0.0, |row| row.mean_ns);
+        let waits: f64 = part.waits.iter().map(|row| row.mean_ns).sum();
+        assert!((waits - queueing).abs() <= 1e-6 * queueing, "{queueing} ns in queues: {:?}", part.waits);
+    }
     results
 }
 

@@ -4,7 +4,7 @@ use byteway_results::results::{Crossing, Curve, DrivePoint, Flow, JobPoint, Poin
 use byteway_results::summary::{
     BadBlockSummary, ClockKind, FlashSummary, JobSummary, KindSummary, Latency, LinkRow, MapCacheSummary,
     ProgramRow, ReadCacheSummary, RetrySummary, SpanRow, Summary, UpkeepSummary, Utilisation, Verification,
-    WearSummary,
+    WaitRow, WearSummary,
 };
 use byteway_scenario::profile::Completion;
 use byteway_scenario::{Options, Scenario};
@@ -130,6 +130,7 @@ fn results(writes: bool) -> Results {
         bytes_per_second: jobs.iter().map(|job| job.bytes_per_second).sum(),
         jobs,
         spans: spans(),
+        waits: waits(),
         transfer: None,
         link: link(ios, writes),
         array: None,
@@ -203,6 +204,15 @@ fn spans() -> Vec<SpanRow> {
     let whole: f64 = parts.iter().map(|(_, ns)| ns).sum();
     let row = |(span, ns): (&str, f64)| SpanRow { span: span.to_owned(), mean_ns: ns, share: ns / whole };
     parts.into_iter().map(row).collect()
+}
+
+fn waits() -> Vec<WaitRow> {
+    let row = |wait: &str, mean_ns, share| WaitRow { wait: wait.to_owned(), mean_ns, share };
+    vec![
+        row("core", 1_300.0, 0.011),
+        row("die reads", 20_000.0, 0.164),
+        row("die collection", 40_000.0, 0.327),
+    ]
 }
 
 fn link(ios: u64, writes: bool) -> Vec<LinkRow> {

@@ -39,7 +39,7 @@ use crate::ftl::map::Cache;
 use crate::ftl::map::frames::Origin;
 use crate::ftl::map::table::EntryKind;
 use crate::placement::{Route, WorkContext};
-use byteway_clock::{SpanId, Spans, Stage};
+use byteway_clock::{Awaited, SpanId, Spans, Stage};
 use byteway_flash::{Ppa, Priority, Ticket};
 use std::rc::Rc;
 
@@ -184,7 +184,7 @@ impl Ftl {
                     has_waited = true;
                     cache.evictor.notify_one();
                     cache.frame_available.notified().await;
-                    spans.charge(span, inner.clock.now(), Stage::Queueing);
+                    spans.wait(span, inner.clock.now(), Awaited::MapFrame);
                     continue;
                 }
             }
@@ -223,7 +223,7 @@ impl Ftl {
                 let ticket = inner.flash.ticket();
                 inner.read_page(ppa, &ticket);
                 let outcome = ticket.wait().await;
-                spans.charge_split(span, inner.clock.now(), outcome.queued, Stage::Flash);
+                spans.charge_waits(span, inner.clock.now(), outcome.waits(), Stage::Flash);
                 inner.command_reads(span, spans, 1).await;
                 if outcome.failed {
                     inner.state.borrow_mut().rebuild(page);

@@ -59,7 +59,7 @@ impl Ftl {
                 self.pages(span.into(), spans, *unit, 1, &mut last).await;
             }
         }
-        let permit = inner.slots(count).await?;
+        let permit = inner.slots_for(span, spans, count).await?;
         let mut sorted = units.clone();
         sorted.sort_unstable();
         debug_assert!(

@@ -88,7 +88,9 @@ impl Ftl {
         loop {
             inner.check_writable()?;
             if !inner.state.borrow().parts.has_space(lpa) {
+                let wait = inner.wait_for_buffer();
                 inner.signals.settled.notified().await;
+                inner.charge_wait(span, spans, &wait);
             } else if inner.locks.has(lpa) && !inner.state.borrow().parts.is_held(lpa) {
                 inner.locks.wait(lpa, 1).await;
             } else {

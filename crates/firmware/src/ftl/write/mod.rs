@@ -111,7 +111,7 @@ impl Ftl {
             if inner.cache.is_some() {
                 self.pages(context, spans, next, chunk, &mut paged).await;
             }
-            let permit = inner.slots(chunk).await?;
+            let permit = inner.slots_for(span, spans, chunk).await?;
             // The lock comes after the slots: its holder must never wait for slots that this write keeps.
             inner.locks.wait(next, chunk).await;
             let taken = inner.take(context.route, next, contents.by_ref().take(chunk as usize));
@@ -207,7 +207,7 @@ impl Ftl {
         if inner.cache.is_some() {
             self.pages(context, spans, lpa, 1, &mut None).await;
         }
-        let permit = inner.slots(1).await?;
+        let permit = inner.slots_for(span, spans, 1).await?;
         let lock = inner.locks.lock(lpa).await;
         spans.charge(span, inner.clock.now(), Stage::Queueing);
         let old = self.read_unit(context, spans, lpa, false).await?;

@@ -118,8 +118,8 @@ impl Context<'_> {
 
     /// Charges the time of a completed array operation.
     fn charge_flash(&self, outcome: &Outcome) {
-        let (core, stage) = (self.core, Stage::Flash);
-        core.port.spans().charge_split(self.span, core.clock.now(), outcome.queued, stage);
+        let core = self.core;
+        core.port.spans().charge_waits(self.span, core.clock.now(), outcome.waits(), Stage::Flash);
     }
 
     /// Whether a transfer is within the drive's limit.

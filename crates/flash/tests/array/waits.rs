@@ -1,0 +1,76 @@
+//! What an operation waits for, to the nanosecond: the cause of a tail is looked for there.
+
+use crate::array::fixture::{COMMAND, UNIT, at, at_ns, batch, behind, read_one, run, went};
+use byteway_clock::{Awaited, Delay};
+use byteway_flash::{BlockId, Priority};
+
+const READ: u64 = 100 + 30_000 + 5_120;
+const ERASE: u64 = 100 + 3_000_000;
+const PROGRAM: u64 = 100 + 8 * 5_120 + 200_000;
+
+// A read behind garbage collection must not be told that other hosts were in its way.
+#[test]
+fn each_kind_of_work_before_a_read_is_named() {
+    run(async |flash, clock| {
+        let tickets = [(); 4].map(|()| flash.ticket());
+        let [erase, moved, program, collected] = &tickets;
+        flash.submit_erase(BlockId(3), Priority::Collector, erase);
+        clock.sleep(Delay::from_ns(1_000)).await;
+        // All of these are at least as urgent as the read, or have waited for longer than its kind.
+        let host = read_one(&flash, 0, 0, Priority::HostRead);
+        flash.submit_read(at(&flash, 0, 0, 0), 1, Priority::Collector, moved);
+        flash.submit_program(BlockId(2), 0, batch(&flash, 0, 1), Priority::HostProgram, program);
+        let first = host.wait().await;
+        let waited = Delay::from_ns(ERASE - 1_000);
+        let alone = went(waited, Delay::from_ns(30_000), COMMAND + UNIT);
+        assert_eq!(first, behind([0, 0, ERASE - 1_000, 0], alone));
+        // The program goes before the collector's read, which thus waits for three kinds of work.
+        let found = moved.wait().await;
+        assert_eq!(found.die.map(|time| time.0 / 1000), [READ, PROGRAM, ERASE - 1_000, 0]);
+        assert_eq!(clock.now(), at_ns(ERASE + READ + PROGRAM + READ));
+        flash.submit_read(at(&flash, 0, 0, 0), 1, Priority::Collector, moved);
+        flash.submit_program(BlockId(2), 1, batch(&flash, 8, 1), Priority::Background, collected);
+        let last = read_one(&flash, 0, 0, Priority::HostRead);
+        let found = last.wait().await;
+        assert_eq!(found.waits()[3], (Awaited::DieCollection, Delay::from_ns(READ)));
+        assert_eq!(found.queued, Delay::from_ns(READ));
+        assert_eq!(collected.wait().await.die.map(|time| time.0 / 1000), [READ, 0, 0, READ]);
+    });
+}
+
+// A die that waits for its channel is not slow: more channels help, and more dies do not.
+#[test]
+fn behind_one_that_waits_for_the_channel_is_waiting_for_the_channel() {
+    run(async |flash, _| {
+        // On one channel: the second's data wait for the first's, and the third read for the second's die.
+        let [first, second, third] = [0, 2, 2].map(|die| read_one(&flash, die, 0, Priority::HostRead));
+        first.wait().await;
+        let found = second.wait().await;
+        assert_eq!((found.queued, found.die), (Delay::from_ns(5_120), [Delay::ZERO; 4]));
+        let found = third.wait().await;
+        assert_eq!(found.queued, Delay::from_ns(READ + 5_120));
+        assert_eq!(found.die, [READ, 0, 0, 0].map(Delay::from_ns));
+        assert_eq!(found.waits()[4], (Awaited::Channel, Delay::from_ns(5_120)));
+    });
+}
+
+// The write buffer is drained by all dies together: what they did is what its writers waited for.
+#[test]
+fn the_time_of_all_dies_is_told_by_whom_they_served() {
+    run(async |flash, clock| {
+        let [erase, moved] = [flash.ticket(), flash.ticket()];
+        let before = flash.die_time();
+        flash.submit_erase(BlockId(3), Priority::Collector, &erase);
+        // Another die, on another channel.
+        flash.submit_read(at(&flash, 1, 0, 0), 1, Priority::Background, &moved);
+        clock.sleep(Delay::from_ns(10_000)).await;
+        let host = read_one(&flash, 5, 0, Priority::HostRead);
+        clock.sleep(Delay::from_ns(5_000)).await;
+        assert_eq!(flash.die_time().map(|time| time.0), [5_000_000, 30_000_000]);
+        host.wait().await;
+        erase.wait().await;
+        let hosts = flash.die_busy(5);
+        let collection = flash.die_busy(0) + flash.die_busy(1);
+        assert_eq!((before, flash.die_time()), ([Delay::ZERO; 2], [hosts, collection]));
+    });
+}
