@@ -129,36 +129,35 @@ impl ActiveOperation {
     }
 }
 
-/// How many dies do what, and how long they have.
+/// What all dies have done. Times may wrap: differences are right.
 #[derive(Default)]
 pub(crate) struct AllDies {
-    occupied: [u32; 5],
-    at: Time,
-    before: Occupancy,
+    /// By [`Occupant`]: time of what has ended, and number and sum of the beginnings of what goes on.
+    ended: [u64; 5],
+    ongoing: [u64; 5],
+    beginnings: [u64; 5],
 }
 
 impl AllDies {
-    #[inline]
-    fn change(&mut self, now: Time, before: Option<Occupant>, after: Option<Occupant>) {
-        self.before = self.occupancy(now);
-        self.at = now;
-        if let Some(before) = before {
-            self.occupied[before as usize] -= 1;
-        }
-        if let Some(after) = after {
-            self.occupied[after as usize] += 1;
-        }
+    fn begin(&mut self, now: Time, occupant: Occupant) {
+        let occupant = occupant as usize;
+        self.ongoing[occupant] += 1;
+        self.beginnings[occupant] = self.beginnings[occupant].wrapping_add(now.0);
     }
 
-    /// What they have done up to `now`, together. It may wrap: differences are right.
-    #[inline]
+    fn end(&mut self, begun: Time, passed: Delay, occupant: Occupant) {
+        let occupant = occupant as usize;
+        self.ongoing[occupant] -= 1;
+        self.beginnings[occupant] = self.beginnings[occupant].wrapping_sub(begun.0);
+        self.ended[occupant] = self.ended[occupant].wrapping_add(passed.0);
+    }
+
+    /// Time up to `now`.
     pub(crate) fn occupancy(&self, now: Time) -> Occupancy {
-        let passed = now.since(self.at).0;
-        let class = |class| {
-            let done: Delay = self.before[class];
-            Delay(done.0.wrapping_add(passed.wrapping_mul(u64::from(self.occupied[class]))))
-        };
-        std::array::from_fn(class)
+        std::array::from_fn(|occupant| {
+            let ongoing = now.0.wrapping_mul(self.ongoing[occupant]).wrapping_sub(self.beginnings[occupant]);
+            Delay(self.ended[occupant].wrapping_add(ongoing))
+        })
     }
 }
 
@@ -354,9 +353,16 @@ impl Die {
         }
     }
 
+    #[inline]
     fn occupy(&mut self, now: Time, occupant: Option<Occupant>, all: &mut AllDies) {
-        self.occupied = self.occupancy(now);
-        all.change(now, self.occupant, occupant);
+        if let Some(before) = self.occupant {
+            let passed = now.since(self.occupied_since);
+            self.occupied[before as usize] += passed;
+            all.end(self.occupied_since, passed, before);
+        }
+        if let Some(after) = occupant {
+            all.begin(now, after);
+        }
         (self.occupant, self.occupied_since) = (occupant, now);
     }
 
