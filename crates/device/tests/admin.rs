@@ -10,8 +10,8 @@ use crate::fixture::{
 };
 use byteway_clock::Delay;
 use byteway_wire::nvme::feature::{
-    Arbitration, AsyncEventConfig, HostBehavior, InterruptCoalescing, InterruptVectorConfiguration,
-    NumberOfQueues, TemperatureThreshold, VolatileWriteCache,
+    Arbitration, AsyncEventConfig, ErrorRecovery, HostBehavior, InterruptCoalescing,
+    InterruptVectorConfiguration, NumberOfQueues, TemperatureThreshold, VolatileWriteCache,
 };
 use byteway_wire::nvme::identify::{
     IdentifyController, IdentifyControllerNvm, IdentifyNamespaceNvm, ascii_text, fuses, lpa, oacs, oncs,
@@ -20,7 +20,7 @@ use byteway_wire::nvme::identify::{
 use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::{
     Abort, ActiveNamespaceList, AdminOpcode, AsyncEvent, Cns, CommandsSupportedLog, CreateCq, CreateSq,
-    Doorbell, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog, Flush, GetLogPage, Identify,
+    Doorbell, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog, Flush, GetFeatures, GetLogPage, Identify,
     IdentifyNamespace, NSID_ALL, NamespaceDescriptor, NvmOpcode, QueuePriority, Select, SetFeatures,
     SglDescriptor, SmartLog, Sqe, Status, SupportedLogPages, Vs, csi, fid, lid,
 };
@@ -423,7 +423,6 @@ fn features() -> Vec<Feature> {
             default: 0,
             selector: threshold(0).with_thsel(1).into_bits(),
         },
-        plain(fid::ERROR_RECOVERY, 20, 0),
         plain(fid::VOLATILE_WRITE_CACHE, 0, VolatileWriteCache::new().with_wce(true).into_bits()),
         plain(
             fid::INTERRUPT_COALESCING,
@@ -466,10 +465,9 @@ fn each_feature_is_set_and_got_with_each_select() {
 }
 
 /// Features of which values can be saved.
-const SAVEABLE: [u8; 7] = [
+const SAVEABLE: [u8; 6] = [
     fid::ARBITRATION,
     fid::TEMPERATURE_THRESHOLD,
-    fid::ERROR_RECOVERY,
     fid::VOLATILE_WRITE_CACHE,
     fid::INTERRUPT_COALESCING,
     fid::WRITE_ATOMICITY,
@@ -496,6 +494,43 @@ fn saved_features_are_in_force_after_a_reset() {
             host.enable().await;
             assert_eq!(host.succeed(get(Select::CURRENT)).await, expected, "feature {fid:#x} after a reset");
         }
+    });
+}
+
+// `nvme feat err-recovery /dev/nvme0n1` names the namespace, whose feature it is; and blocks that are deallocated read as zeroes, so a
+// host that asks for errors instead must not believe that it gets them.
+#[test]
+fn error_recovery_belongs_to_a_namespace() {
+    Bench::default().enabled(async |host| {
+        let set = |nsid, cdw11| {
+            let fid = fid::ERROR_RECOVERY;
+            SetFeatures { fid, cdw11, ..SetFeatures::default() }.sqe(0, nsid)
+        };
+        let get = |nsid, sel| GetFeatures { fid: fid::ERROR_RECOVERY, sel, cdw11: 0, uidx: 0 }.sqe(0, nsid);
+        let values = async |host: &TestHost| {
+            [
+                host.succeed(get(NS_4K, Select::CURRENT)).await,
+                host.succeed(get(NS_512, Select::CURRENT)).await,
+            ]
+        };
+        host.succeed(set(NS_4K, 20)).await;
+        assert_eq!(values(&host).await, [20, 0]);
+        host.succeed(set(NSID_ALL, 7)).await;
+        assert_eq!(values(&host).await, [7, 7]);
+        let dulbe = ErrorRecovery::new().with_dulbe(true).with_tler(9).into_bits();
+        host.refused(set(NS_4K, dulbe), Status::INVALID_FIELD).await;
+        assert_eq!(host.namespace(NS_4K).await.nsfeat & IdentifyNamespace::NSFEAT_DULBE, 0);
+        for nsid in [0, 1 << 20] {
+            host.refused(set(nsid, 1), Status::INVALID_NAMESPACE).await;
+            host.refused(get(nsid, Select::CURRENT), Status::INVALID_NAMESPACE).await;
+        }
+        host.refused(get(NSID_ALL, Select::CURRENT), Status::INVALID_NAMESPACE).await;
+        assert_eq!(values(&host).await, [7, 7]);
+        assert_eq!(host.succeed(get(NS_4K, Select::DEFAULT)).await, 0);
+        let offers = Select::CHANGEABLE | Select::NAMESPACE_SPECIFIC;
+        assert_eq!(host.succeed(get(NS_4K, Select::SUPPORTED)).await, offers);
+        let save = SetFeatures { fid: fid::ERROR_RECOVERY, sv: true, ..SetFeatures::default() };
+        host.refused(save.sqe(0, NS_4K), Status::FEATURE_NOT_SAVEABLE).await;
     });
 }
 
@@ -1040,9 +1075,10 @@ fn the_features_supported_log_tells_of_the_features_that_there_are() {
             let page = host.pages(1);
             let mut get = get_features(fid, Select::CURRENT, 0).with_prp(page, 0);
             let mut effects = scope::CONTROLLER;
-            if fid == fid::NAMESPACE_WRITE_PROTECTION {
+            if matches!(fid, fid::ERROR_RECOVERY | fid::NAMESPACE_WRITE_PROTECTION) {
                 get.nsid = NS_4K;
-                effects = scope::NAMESPACE | FeaturesSupportedLog::NCC;
+                let changes = if fid == fid::ERROR_RECOVERY { 0 } else { FeaturesSupportedLog::NCC };
+                effects = scope::NAMESPACE | changes;
             }
             let status = host.admin(get).await.status();
             let expected = match status {

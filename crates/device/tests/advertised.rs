@@ -85,7 +85,7 @@ async fn oncs_bits(host: &TestHost, pair: &Pair) -> Vec<Bit> {
         DatasetManagement { ad: true, ..DatasetManagement::default() }.sqe(0, NS_4K).with_prp(ranges, 0);
     let source = host.holding(&CopyRange::new(10, 1).to_bytes());
     let copy = Copy { sdlba: 20, ..Copy::default() }.sqe(0, NS_4K).with_prp(source, 0);
-    let save = SetFeatures { fid: fid::ERROR_RECOVERY, sv: true, ..SetFeatures::default() }.sqe(0, 0);
+    let save = SetFeatures { fid: fid::WRITE_ATOMICITY, sv: true, ..SetFeatures::default() }.sqe(0, 0);
     let time = host.holding(&[1, 2, 3, 4, 5, 6, 0, 0]);
     let copies = does(host, pair, copy).await;
     vec![

@@ -393,18 +393,14 @@ fn saved_features_and_counters_are_kept_for_both() {
     let (_, medium) = life(None, async |hosts| {
         let both = enable(hosts).await;
         let [one, other] = &both.hosts;
-        let saved =
-            |cdw11| SetFeatures { sv: true, fid: fid::ERROR_RECOVERY, cdw11, ..SetFeatures::default() };
-        one.succeed(saved(77).sqe(0, 0)).await;
+        let saved = |cdw11| SetFeatures { sv: true, fid: fid::ARBITRATION, cdw11, ..SetFeatures::default() };
+        one.succeed(saved(3).sqe(0, 0)).await;
         other.refused(saved(5).sqe(0, 0), Status::FEATURE_NOT_SAVEABLE).await;
-        let supported = get_features(fid::ERROR_RECOVERY, Select::SUPPORTED, 0);
+        let supported = get_features(fid::ARBITRATION, Select::SUPPORTED, 0);
         assert_eq!(one.succeed(supported).await & Select::SAVEABLE, Select::SAVEABLE);
         assert_eq!(other.succeed(supported).await & Select::SAVEABLE, 0);
-        other.succeed(set_features(fid::ERROR_RECOVERY, 5)).await;
-        assert_eq!(
-            (one.feature(fid::ERROR_RECOVERY).await, other.feature(fid::ERROR_RECOVERY).await),
-            (77, 5)
-        );
+        other.succeed(set_features(fid::ARBITRATION, 5)).await;
+        assert_eq!((one.feature(fid::ARBITRATION).await, other.feature(fid::ARBITRATION).await), (3, 5));
         for (host, pair) in both.hosts.iter().zip(&both.pairs) {
             for slba in 0..3 {
                 assert_eq!(host.write(pair, NS_4K, slba, &pattern(slba, 4096)).await, Status::SUCCESS);
@@ -418,10 +414,7 @@ fn saved_features_and_counters_are_kept_for_both() {
     life(Some(medium), async |hosts| {
         let both = enable(hosts).await;
         let [one, other] = &both.hosts;
-        assert_eq!(
-            (one.feature(fid::ERROR_RECOVERY).await, other.feature(fid::ERROR_RECOVERY).await),
-            (77, 0)
-        );
+        assert_eq!((one.feature(fid::ARBITRATION).await, other.feature(fid::ARBITRATION).await), (3, 7));
         assert_eq!(smart(other).await.host_write_commands.get(), 6);
         assert_eq!(one.namespace(NS_512).await.flbas, 1, "what the second has stored");
     });

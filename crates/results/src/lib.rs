@@ -7,6 +7,7 @@
 //! | `recorder.rs` | [`JobRecorder`]: latencies over the whole measured part, and their distribution |
 //! | `verbs.rs` | [`VerbRecorder`]: the same for key-value operations, by verb |
 //! | `queries.rs` | [`QueryRecorder`]: the same for queries, by executor |
+//! | `lone.rs` | the I/O that waited out of all proportion |
 //! | `series.rs` | [`SeriesRecorder`]: time series, in steps |
 //! | `tally.rs` | the latency histogram of a step |
 //! | `snapshot.rs` | [`Snapshot`]: every counter at one instant; [`MeasuredDrive`]: a drive between two of them |
@@ -46,6 +47,7 @@ pub mod columns;
 pub mod figures;
 pub mod host;
 mod ios;
+mod lone;
 pub mod output;
 mod queries;
 mod recorder;
@@ -74,7 +76,7 @@ pub use wear::wear;
 
 use crate::results::Curve;
 use crate::summary::{
-    ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, WaitRow, span_rows, wait_rows,
+    ClockKind, ErrorRow, JobSummary, KvSummary, SpanRow, Summary, Verification, WaitRow, span_rows, wait_rows,
 };
 use byteway_clock::{Awaited, Delay, SpanRecord, Stage, Time, Waits};
 use byteway_scenario::Warmup;
@@ -181,6 +183,8 @@ struct JobMeter {
     queries: QueryRecorder,
     /// Time of its measured I/Os by stage.
     stages: StageSums,
+    /// The I/O that waited longest for what should be short.
+    lone: lone::Watch,
     /// Failures of the job.
     faults: JobFaults,
     /// Time of its last completion.
@@ -254,6 +258,7 @@ impl Meter {
             verbs: VerbRecorder::default(),
             queries: QueryRecorder::default(),
             stages: StageSums::default(),
+            lone: lone::Watch::default(),
             faults: JobFaults::default(),
             last: start,
             begin: first_of(job),
@@ -323,6 +328,7 @@ impl Meter {
         }
         job.last = now;
         job.latencies.record(kind, *bytes, latency.0);
+        job.lone.look(completed, latency);
         if let Some(ios) = &mut *self.ios.borrow_mut() {
             ios.record(self.start, completed);
         }
@@ -419,6 +425,13 @@ impl Meter {
         let totals: Vec<_> = Stage::ALL.iter().filter(passed).map(total).collect();
         let waits = Awaited::ALL.map(|wait| (wait.name(), all.waits_ps[wait as usize]));
         (span_rows(&totals, all.followed), wait_rows(&waits, all.times_ps.iter().sum(), all.followed))
+    }
+
+    /// Notes on I/Os of `part`, whose jobs these are, that waited out of all proportion.
+    pub fn lone_notes(&self, plans: &[JobPlan], part: RunPart, jobs: &[JobSummary]) -> Vec<String> {
+        let meters = self.jobs.borrow();
+        let own = meters.iter().zip(plans).filter(|(_, plan)| part.has(plan));
+        own.zip(jobs).filter_map(|((meter, _), summary)| meter.lone.note(summary)).collect()
     }
 
     /// The time series up to `now`. `drives` are the drives' counters.

@@ -645,6 +645,7 @@ impl RunContext {
         notes.extend(found.notes.iter().cloned());
         notes.extend(play.late_notes(jobs, part));
         notes.extend(play.flush_notes(jobs, part));
+        notes.extend(play.meter.lone_notes(jobs, part, &found.jobs));
         notes.extend(play.unchecked_note(part));
         notes.extend(play.decisions(part));
         let windows: u64 = drives.iter().map(|drive| drive.units(|ftl| ftl.collection_windows)).sum();

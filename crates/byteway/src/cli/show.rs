@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use byteway_report::Page;
 use byteway_results::output::{Output, Unfinished, print};
 use byteway_results::results::Results;
-use byteway_results::summary::Summary;
+use byteway_results::summary::{ClockKind, Summary};
 use byteway_scenario::Scenario;
+use byteway_text::table::grouped;
 
 use super::flags::{OutputFormat, Tables};
 use crate::interrupt::EXIT_INTERRUPTED;
@@ -61,8 +62,20 @@ pub(super) fn show(
     Ok(exit_code(summary))
 }
 
+/// A simulation may inject failures on purpose; a served drive that fails commands has measured something else than was asked.
 fn exit_code(summary: &Summary) -> ExitCode {
-    if summary.verification.mismatches > 0 {
+    let failed: u64 = summary.errors.iter().map(|row| row.count).sum();
+    let has_failed = failed > 0 && summary.clock == ClockKind::Wall;
+    if has_failed {
+        let rows = summary.errors.iter().map(|row| format!("{} ({})", row.status, grouped(row.count)));
+        let rows = rows.collect::<Vec<_>>().join(", ");
+        eprintln!(
+            "error: {} commands failed beside {} that did not: {rows}",
+            grouped(failed),
+            grouped(summary.ios)
+        );
+    }
+    if summary.verification.mismatches > 0 || has_failed {
         return ExitCode::FAILURE;
     }
     if summary.partial { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS }

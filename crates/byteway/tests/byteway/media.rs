@@ -283,8 +283,13 @@ fn what_is_lost_is_an_error_where_that_is_accepted() {
     };
     let failed = |size: &str| {
         let output = read(size);
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8_lossy(&output.stdout).contains("Unrecovered Read Error (type 2h, code 81h)")
+        let status = "Unrecovered Read Error (type 2h, code 81h)";
+        let has_failed = String::from_utf8_lossy(&output.stdout).contains(status);
+        // Figures of a drive that fails commands must not pass for those that were asked for.
+        assert_eq!(output.status.code(), Some(has_failed.into()), "{output:?}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(error.contains("commands failed beside") && error.contains(status), has_failed, "{error}");
+        has_failed
     };
     assert!(!failed("12m"), "those of other pages are read");
     assert!(failed("16m"));

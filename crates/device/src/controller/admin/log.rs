@@ -7,6 +7,7 @@ use crate::controller::namespace::record::Totals;
 use crate::controller::state::feature::{TEMPERATURE, is_of_namespace};
 use byteway_clock::{Delay, Lateness, Timing};
 use byteway_firmware::{CollectionState, Health};
+use byteway_wire::nvme::feature::fid;
 use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::vendor::collection::CollectionLog;
 use byteway_wire::nvme::vendor::pace::PaceLog;
@@ -175,10 +176,8 @@ pub fn commands_supported(
 pub fn features_supported(config: &DriveConfig) -> FeaturesSupportedLog {
     let mut page = FeaturesSupportedLog::default();
     for fid in (0..=u8::MAX).filter(|fid| is_supported(*fid, config)) {
-        let effects = match is_of_namespace(fid) {
-            true => FeaturesSupportedLog::NCC | scope::NAMESPACE,
-            false => scope::CONTROLLER,
-        };
+        let changes = if fid == fid::NAMESPACE_WRITE_PROTECTION { FeaturesSupportedLog::NCC } else { 0 };
+        let effects = changes | if is_of_namespace(fid) { scope::NAMESPACE } else { scope::CONTROLLER };
         page.fids[usize::from(fid)] = FeaturesSupportedLog::FSUPP | effects;
     }
     page

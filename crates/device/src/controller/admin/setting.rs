@@ -13,9 +13,9 @@ use crate::controller::state::feature::{Features, TEMPERATURE, is_of_namespace, 
 use crate::controller::state::operations::Operation;
 use byteway_link::{Fault, Purpose};
 use byteway_wire::nvme::feature::{
-    Arbitration, AsyncEvent, AsyncEventConfig, HostBehavior, HostBufferEntry, HostMemoryBuffer,
-    InterruptCoalescing, InterruptVectorConfiguration, NumberOfQueues, TemperatureThreshold, Timestamp,
-    VolatileWriteCache, WriteProtection, fid,
+    Arbitration, AsyncEvent, AsyncEventConfig, ErrorRecovery, HostBehavior, HostBufferEntry,
+    HostMemoryBuffer, InterruptCoalescing, InterruptVectorConfiguration, NumberOfQueues,
+    TemperatureThreshold, Timestamp, VolatileWriteCache, WriteProtection, fid,
 };
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::collection::CollectionWindow;
@@ -54,6 +54,10 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
             return Ok(0);
         }
         fid::HOST_MEMORY_BUFFER => return set_host_buffer(core, HostMemoryBuffer::parse(&command)).await,
+        fid::ERROR_RECOVERY => {
+            set_error_recovery(core, nsid, ErrorRecovery::from_bits(command.cdw11))?;
+            return Ok(0);
+        }
         fid::NAMESPACE_WRITE_PROTECTION => {
             let state = WriteProtection::from_bits(command.cdw11)
                 .filter(|state| matches!(state, WriteProtection::None | WriteProtection::Protected))
@@ -79,6 +83,21 @@ impl Core {
     fn saves(&self, feature: u8) -> bool {
         self.number == 0 && is_saveable(feature)
     }
+}
+
+/// Sets the error recovery of a namespace, or of all that are active. Errors of deallocated blocks (DULBE) are for namespaces that
+/// have them (NSFEAT), which none does: they read as zeroes.
+fn set_error_recovery(core: &Core, nsid: u32, asked: ErrorRecovery) -> Result<(), Status> {
+    if asked.dulbe() {
+        return Err(Status::INVALID_FIELD.with_dnr());
+    }
+    if nsid != NSID_ALL {
+        core.inventory.active(nsid)?.error_recovery.set(asked.tler());
+        return Ok(());
+    }
+    let all = (1..=core.inventory.nsid_max()).filter_map(|nsid| core.inventory.active(nsid).ok());
+    all.for_each(|namespace| namespace.error_recovery.set(asked.tler()));
+    Ok(())
 }
 
 /// Borrows host memory, or returns it. Returned memory ([`HostMemoryBuffer::is_returned`]) is treated like new memory:
@@ -129,7 +148,7 @@ fn to_save(command: &SetFeatures) -> (u8, u32) {
             let threshold = TemperatureThreshold::from_bits(command.cdw11);
             (threshold.thsel(), threshold.tmpth().into())
         }
-        fid::ERROR_RECOVERY | fid::INTERRUPT_COALESCING => (0, command.cdw11 & 0xffff),
+        fid::INTERRUPT_COALESCING => (0, command.cdw11 & 0xffff),
         fid::VOLATILE_WRITE_CACHE | fid::WRITE_ATOMICITY => (0, command.cdw11 & 1),
         _ => (0, command.cdw11),
     }
@@ -164,7 +183,6 @@ fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status
                 core.events.raise(byteway_wire::nvme::AsyncEvent::TEMPERATURE_THRESHOLD);
             }
         }
-        fid::ERROR_RECOVERY => features.error_recovery.set(value & 0xffff),
         fid::VOLATILE_WRITE_CACHE => features.write_cache.set(VolatileWriteCache::from_bits(value & 1)),
         fid::NUMBER_OF_QUEUES => {
             let wanted = NumberOfQueues::from_bits(value);
@@ -276,6 +294,11 @@ pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> R
             send_page(context, workspace, buffer.to_bytes().to_vec()).await?;
             Ok(buffer.dword())
         }
+        fid::ERROR_RECOVERY => {
+            let current = core.inventory.active(context.sqe.nsid)?.error_recovery.get();
+            let tler = if command.sel == Select::CURRENT { current } else { 0 };
+            Ok(ErrorRecovery::new().with_tler(tler).into_bits())
+        }
         fid::NAMESPACE_WRITE_PROTECTION => {
             let protection = core.inventory.active(context.sqe.nsid)?.protection.get();
             Ok(if command.sel == Select::CURRENT { protection.bits() } else { 0 })
@@ -310,7 +333,6 @@ fn get_value(core: &Core, command: &GetFeatures) -> Result<u32, Status> {
                 _ => return Err(Status::INVALID_FIELD.with_dnr()),
             }
         }
-        fid::ERROR_RECOVERY => pick(features.error_recovery.get(), 0),
         fid::VOLATILE_WRITE_CACHE => pick(features.write_cache.get().into_bits(), 1),
         fid::NUMBER_OF_QUEUES => {
             let all = (most, most);

@@ -15,7 +15,6 @@ pub fn is_saveable(feature: u8) -> bool {
         feature,
         fid::ARBITRATION
             | fid::TEMPERATURE_THRESHOLD
-            | fid::ERROR_RECOVERY
             | fid::VOLATILE_WRITE_CACHE
             | fid::INTERRUPT_COALESCING
             | fid::WRITE_ATOMICITY
@@ -25,7 +24,7 @@ pub fn is_saveable(feature: u8) -> bool {
 
 /// Whether the feature is namespace-specific.
 pub fn is_of_namespace(feature: u8) -> bool {
-    feature == fid::NAMESPACE_WRITE_PROTECTION
+    matches!(feature, fid::ERROR_RECOVERY | fid::NAMESPACE_WRITE_PROTECTION)
 }
 
 /// Values of the features that the controller keeps.
@@ -42,8 +41,6 @@ pub struct Features {
     pub over_temperature: Cell<u16>,
     /// Under temperature threshold, composite.
     pub under_temperature: Cell<u16>,
-    /// Error recovery.
-    pub error_recovery: Cell<u32>,
     /// Write atomicity.
     pub write_atomicity: Cell<u32>,
     /// Keep Alive Timeout in milliseconds; 0: the timer is off.
@@ -74,7 +71,6 @@ impl Features {
             power: Cell::default(),
             over_temperature: Cell::default(),
             under_temperature: Cell::default(),
-            error_recovery: Cell::default(),
             write_atomicity: Cell::default(),
             keep_alive_ms: Cell::default(),
             host_behavior: Cell::default(),
@@ -129,7 +125,6 @@ impl Features {
                 (fid::ARBITRATION, _) => self.arbitration.set(Arbitration::from_bits(*value)),
                 (fid::TEMPERATURE_THRESHOLD, 0) => self.over_temperature.set(*value as u16),
                 (fid::TEMPERATURE_THRESHOLD, _) => self.under_temperature.set(*value as u16),
-                (fid::ERROR_RECOVERY, _) => self.error_recovery.set(*value),
                 (fid::VOLATILE_WRITE_CACHE, _) => self.write_cache.set(VolatileWriteCache::from_bits(*value)),
                 (fid::WRITE_ATOMICITY, _) => self.write_atomicity.set(*value),
                 (fid::ASYNC_EVENT_CONFIGURATION, _) => {
@@ -147,7 +142,6 @@ impl Features {
         self.power.set(0);
         self.over_temperature.set(Self::OVER_TEMPERATURE);
         self.under_temperature.set(0);
-        self.error_recovery.set(0);
         self.write_atomicity.set(0);
         self.keep_alive_ms.set(0);
         self.host_behavior.set(HostBehavior::default());
