@@ -15,7 +15,7 @@ from ._html import frame
 from ._progress import Display, Progress
 from ._scenario import Overrides, ScenarioLike, native
 from ._table import Table
-from .errors import Interrupted
+from .errors import Interrupted, replicates, worker_count
 from .summary import Summary
 
 
@@ -92,6 +92,8 @@ def run(
     overrides: Overrides = None,
     *,
     ios: bool = False,
+    repeat: int = 1,
+    jobs: int | None = None,
     defines: Mapping[str, str] | None = None,
     skip_bad_lines: bool = False,
     progress: Progress = None,
@@ -105,6 +107,9 @@ def run(
             the current one.
         overrides: keys that are replaced or added, by their dotted paths: `{"drive.capacity": "64 GiB", "job.0.iodepth": 16}`.
         ios: also record every measured I/O, for `Result.ios`.
+        repeat: number of runs with different seeds, the first of which is the scenario's own; `Result.summary.replicates` then has the
+            mean of each figure with its 95 % interval, and all else is of the first run. If one fails, there are no means.
+        jobs: replicates that run at once; one for each processor if left out. The result does not depend on it.
         defines: values of `${NAME}` in a fio job file.
         skip_bad_lines: skip and count the lines of a trace that are not records.
         progress: `True` for a bar, or a function.
@@ -116,7 +121,7 @@ def run(
     """
     made = native(scenario, overrides, defines, skip_bad_lines)
     with Display(progress, "I/O") as function:
-        found, by = _native.run(made, ios, function)
+        found, by = _native.run(made, ios, replicates(repeat), worker_count(jobs), function)
     result = Result(found)
     if by is not None:
         stopped(by, result)

@@ -17,7 +17,7 @@ from ._progress import Display, Progress
 from ._run import stopped
 from ._scenario import Overrides, ScenarioLike, native, toml_value
 from ._table import pandas_frame, polars_frame
-from .errors import worker_count, wrong
+from .errors import replicates, worker_count, wrong
 
 Vary: TypeAlias = Union[Mapping[str, Union[str, Iterable[Any]]], Iterable[str]]
 """Keys and their values: `{"iodepth": [1, 4, 16], "bs": "4 KiB..64 KiB x2"}`. A string is a range, or values separated by commas; or
@@ -74,11 +74,13 @@ class Comparison:
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """A dictionary for each point: its values by key, its status, and its figures (None where a point failed)."""
+        """A dictionary for each point: its values by key, its status, and its figures (None where a point failed). Of several replicates
+        the figures are means, and the half widths of their 95 % intervals follow, as `iops_half_width` and so on."""
         rows = []
         for point in self.data["points"]:
             row = {**point["values"], "status": point["status"]}
             row.update(point["figures"] or {})
+            row.update({f"{key}_half_width": half for key, half in (point.get("half_widths") or {}).items()})
             rows.append(row)
         return rows
 
@@ -120,6 +122,7 @@ def compare(
     *,
     baseline: str | Mapping[str, Any] | None = None,
     metric: str | None = None,
+    repeat: int = 1,
     out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
     jobs: int | None = None,
@@ -135,6 +138,8 @@ def compare(
         overrides: as for `run`, in every point.
         baseline: values of the points to compare with: `{"method": "prp"}`; the first point if left out.
         metric: the figure shown first, such as "p99_ns".
+        repeat: number of runs of each point with different seeds, the first of which is the scenario's own. Figures are then means, with
+            the half widths of their 95 % intervals, and findings are stated only where intervals part.
         out: a folder for the results. The same call with the same folder resumes: only points without results run.
         fresh: run all points, also those with results in `out`.
         jobs: points that run at once; one for each processor if left out. The results do not depend on it.
@@ -150,7 +155,7 @@ def compare(
     folder = None if out is None else Path(out)
     with Display(progress, "points") as function:
         found, by = _native.compare(
-            made, _vary_list(vary), baseline, metric, folder, fresh, worker_count(jobs), function
+            made, _vary_list(vary), baseline, metric, replicates(repeat), folder, fresh, worker_count(jobs), function
         )
     result = Comparison(found)
     if by is not None:

@@ -23,7 +23,7 @@ from ._run import stopped
 from ._scenario import Overrides, ScenarioLike, native
 from ._study import _values
 from ._table import Table
-from .errors import Error, InputError, missing, whole, worker_count, wrong
+from .errors import Error, InputError, missing, replicates, whole, worker_count, wrong
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -74,7 +74,7 @@ class Sweep:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Points in all, those that came from the cache, and those that were run."""
+        """Points in all, and the runs of them: those that came from the cache, and others. A point has a run for each replicate."""
         points, cached, run = self._native.counts()
         return {"points": points, "cached": cached, "run": run}
 
@@ -155,7 +155,7 @@ class _Batches:
     def report(self) -> None:
         if self.function is not None:
             points, cached, run = self.sweep.counts()
-            self.function(cached + run, points, cached + run)
+            self.function(cached + run, points * self.sweep.repeat, cached + run)
 
 
 def run_batch(tasks: list[str], cache: str | None) -> tuple[list[str], float]:
@@ -323,6 +323,7 @@ def sweep(
     metric: str = "iops",
     against: str = "mean_ns",
     retries: int = 1,
+    repeat: int = 1,
     executor: Executor = None,
     jobs: int | None = None,
     cache: bool | str | os.PathLike[str] = True,
@@ -346,6 +347,8 @@ def sweep(
         metric: the figure that counts, by its key in `compare`: "iops", "p99_ns", "wire_bytes_per_io", ...
         against: the second figure of a Pareto front.
         retries: how often a failed point is run again.
+        repeat: number of runs of each point with different seeds, the first of which is the scenario's own. The figures of a row are then
+            means, with columns for the half widths of their 95 % intervals, and for the seeds.
         executor: who runs the points.
         jobs: points that run at once, or worker processes; one for each processor if left out.
         cache: `True` for the user's cache (~/.cache/byteway/points), a folder (which all workers must see), or `False`.
@@ -378,7 +381,7 @@ def sweep(
         _native.check_folder(Path(out))
     # A path can't be empty: "" is the user's cache.
     folder = "" if cache is True else None if cache is False else os.fspath(cache)
-    planned = _native.Sweep(made, sections, search, folder)
+    planned = _native.Sweep(made, sections, search, replicates(repeat), folder)
     result = Sweep(planned)
     with Display(progress, "points") as function:
         if executor in (None, "threads"):

@@ -60,6 +60,14 @@ def whole(name: str, number: Any) -> int:
         raise wrong(f"{name}={number!r} is no whole number", f"give a whole number, such as {name}=1") from None
 
 
+def replicates(repeat: Any) -> int:
+    """The argument `repeat`, if it is a number of runs of which there can be so many."""
+    count = whole("repeat", repeat)
+    if 1 <= count <= 1000:
+        return count
+    raise wrong(f"repeat={count}: there cannot be so many replicates", "give a whole number from 1, for a single run, to 1000")
+
+
 def worker_count(jobs: int | None) -> int | None:
     """The argument `jobs`, if it is a number of workers or left out."""
     if jobs is None or 1 <= whole("jobs", jobs) <= 1024:

@@ -30,6 +30,7 @@ __all__ = [
     "Latency",
     "LinkRow",
     "MapCacheSummary",
+    "MeanRow",
     "MemoryRow",
     "MethodRow",
     "NetworkSummary",
@@ -40,6 +41,8 @@ __all__ = [
     "ReadCacheSummary",
     "RebuildSummary",
     "RecoverySummary",
+    "ReplicateRow",
+    "Replicates",
     "RetrySummary",
     "SlcSummary",
     "SpanRow",
@@ -591,6 +594,23 @@ class MapCacheSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MeanRow:
+    """A figure over all replicates, or over the batches of a run."""
+
+    figure: str
+    """Key of the figure, as in `compare.json`: `iops`, `mean_ns`, `p99_ns`, ..."""
+
+    half_width: float
+    """Half width of the mean's 95 % interval, by Student's t distribution."""
+
+    mean: float
+    """Mean over the runs, or batches."""
+
+    values: list[float]
+    """The figure of each run, in the order of `runs`, or of each batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MemoryRow:
     """Memory of a component."""
 
@@ -793,6 +813,28 @@ class RecoverySummary:
 
     units: int
     """Units recovered from the spare areas of flash, in addition to the checkpoint."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicateRow:
+    """A replicate."""
+
+    failure: str | None = None
+    """Why it has no figures: it failed, or was not run; `None` if it is complete."""
+
+    seed: int
+    """Seed: `--set seed=N` runs this replicate alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replicates:
+    """The replicates of a run."""
+
+    figures: list[MeanRow]
+    """The figures over all runs. Empty if a run failed or is missing: a mean over fewer would pass for one over all."""
+
+    runs: list[ReplicateRow]
+    """The runs, of which the first has all other figures of this file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1000,6 +1042,11 @@ class Summary:
     array: ArraySummary | None = None
     """Work of an array on the host; omitted if there is none."""
 
+    batch_means: list[MeanRow] = field(default_factory=list)
+    """Throughput and mean latency over 20 batches of a single run, with their 95 % intervals (`byteway run`): by how much they differ within
+    the run, not from seed to seed. Omitted where there are too few steps or I/Os, or the batches are correlated.
+    """
+
     bytes_per_second: float
     """Bytes per second of all jobs."""
 
@@ -1078,6 +1125,11 @@ class Summary:
 
     queries: list[QueryRow] = field(default_factory=list)
     """Queries by job and executor; omitted if there were none."""
+
+    replicates: Replicates | None = None
+    """The same scenario with other seeds, and the means (`byteway run --repeat`); omitted for a single run. All other figures are those of
+    the first replicate.
+    """
 
     scenario: str
     """Name of the scenario."""

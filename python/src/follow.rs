@@ -35,7 +35,8 @@ impl Meter {
         meter
     }
 
-    fn expect(&self, length: Option<u64>) {
+    /// Sets the total, if it is known.
+    pub(crate) fn expect(&self, length: Option<u64>) {
         self.0.is_known.store(length.is_some(), Ordering::Relaxed);
         self.0.length.store(length.unwrap_or(0), Ordering::Relaxed);
     }

@@ -1,9 +1,11 @@
 //! A simulated run and its results.
 
-use crate::error::raised;
+use crate::error::{invalid, raised};
 use crate::follow::Follower;
 use crate::scenario::Scenario;
+use crate::study::threads;
 use crate::table::Table;
+use byteway_explore::replicate::{Repeat, replicate};
 use byteway_report::run_report;
 use byteway_results::IoRecorder;
 use byteway_results::output::Output;
@@ -29,14 +31,17 @@ pub(crate) struct RunResults {
 /// Name of the recorded I/Os in their folder.
 const IOS: &str = "ios.parquet";
 
-/// Runs a scenario. Returns the results, and the exception that interrupted the run, if one did: the results are then partial.
+/// Runs a scenario, `repeat` times with other seeds. Returns the results, and the exception that interrupted the run, if one did: the results are then partial.
 #[pyfunction]
 pub(crate) fn run(
     py: Python<'_>,
     scenario: &Scenario,
     ios: bool,
+    repeat: u64,
+    jobs: Option<u16>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(RunResults, Option<PyErr>)> {
+    let repeat = Repeat::new(repeat).map_err(|error| invalid(py, &error))?;
     let follower = Follower::new(progress);
     let (meter, interrupt) = (follower.meter.clone(), follower.interrupt.clone());
     let followed = follower.run(py, || -> anyhow::Result<RunResults> {
@@ -46,10 +51,14 @@ pub(crate) fn run(
         let folder = ios.then(tempfile::tempdir).transpose()?;
         let output = folder.as_ref().map(|folder| Output::check(folder.path())).transpose()?;
         let recorder = output.as_ref().map(|output| IoRecorder::new(output, &scenario));
-        let (results, ios) = run_recorded(&scenario, session, Records { ios: recorder, timeline: None })?;
+        let (mut results, ios) = run_recorded(&scenario, session, Records { ios: recorder, timeline: None })?;
         if let (Some(file), Some(output)) = (ios, &output) {
             output.publish([file])?;
         }
+        if repeat.is_several() {
+            meter.expect(Some(repeat.count() as u64));
+        }
+        replicate(&mut results, &scenario, repeat, threads(jobs), &interrupt, &meter);
         Ok(RunResults { scenario, results, ios: folder })
     })?;
     followed.partial(py)

@@ -7,6 +7,7 @@ use byteway_explore::compare::{
     CompareOptions, Comparison as Compared, Plan, PointOutcomes, Request, Store,
     report as report_of_comparison, run_all,
 };
+use byteway_explore::replicate::Repeat;
 use byteway_explore::threshold::{measure, to_toml};
 use byteway_papers::{
     PAPERS, PAYLOADS_FULL, Paper, ReproducePlan, Reproduction as Reproduced, RunLength, paper as named,
@@ -32,7 +33,7 @@ pub(crate) struct Comparison(Compared);
 
 /// Runs all combinations. Returns the result, and the exception that interrupted it, if one did.
 #[pyfunction]
-#[pyo3(signature = (scenario, varies, baseline, metric, out, fresh, jobs, progress))]
+#[pyo3(signature = (scenario, varies, baseline, metric, repeat, out, fresh, jobs, progress))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of one Python function")]
 pub(crate) fn compare(
     py: Python<'_>,
@@ -40,6 +41,7 @@ pub(crate) fn compare(
     varies: Vec<String>,
     baseline: Option<String>,
     metric: Option<String>,
+    repeat: u64,
     out: Option<PathBuf>,
     fresh: bool,
     jobs: Option<u16>,
@@ -52,10 +54,11 @@ pub(crate) fn compare(
         })?),
         None => None,
     };
+    let repeat = Repeat::new(repeat).map_err(|error| invalid(py, &error))?;
     let (input, options) = (scenario.input.clone(), scenario.options.clone());
-    let request = Request { scenario: input, varies, baseline, metric, options };
+    let request = Request { scenario: input, varies, baseline, metric, repeat, options };
     let plan = py.detach(|| Plan::load(&request)).map_err(|error| invalid(py, &error))?;
-    let count = plan.points.len();
+    let count = plan.runs();
     let follower = Follower { meter: Meter::of_points(count as u64), ..Follower::new(progress) };
     let (bar, interrupt) = (follower.meter.clone(), follower.interrupt.clone());
     let followed = follower.run(py, || -> anyhow::Result<Compared> {

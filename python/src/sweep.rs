@@ -4,6 +4,7 @@ use crate::error::{invalid, raised};
 use crate::follow::{Follower, Meter};
 use crate::scenario::Scenario;
 use crate::table::Table;
+use byteway_explore::replicate::Repeat;
 use byteway_explore::sweep::{
     self, Answer, DimensionSection, LocalOptions, PointCache, Ran, SearchSection, Space, Task, run_local,
 };
@@ -52,13 +53,15 @@ impl Sweep {
         scenario: &Scenario,
         vary: &str,
         search: &str,
+        repeat: u64,
         folder: Option<String>,
     ) -> PyResult<Sweep> {
         let made = py.detach(|| {
+            let repeat = Repeat::new(repeat)?;
             let vary: Vec<DimensionSection> = parsed(vary, "vary")?;
             let search: SearchSection = parsed(search, "search")?;
             let space = Space::new(scenario.input.clone(), scenario.options.clone(), &vary, search)?;
-            Ok(Sweep { sweep: Mutex::new(sweep::Sweep::new(space)?), cache: cache(folder)? })
+            Ok(Sweep { sweep: Mutex::new(sweep::Sweep::new(space, repeat)?), cache: cache(folder)? })
         });
         made.map_err(|error| invalid(py, &error))
     }
@@ -71,7 +74,7 @@ impl Sweep {
             .map(|cache| std::path::absolute(cache.folder()).unwrap_or(cache.folder().to_owned()))
     }
 
-    /// The next points to run, as JSON; none at the end, and while rows are missing.
+    /// The next runs, as JSON; none at the end, and while rows are missing.
     fn next(&self, py: Python<'_>) -> PyResult<Vec<(usize, String)>> {
         let tasks = py.detach(|| self.locked().next(self.cache.as_ref()));
         let tasks = tasks.map_err(|error| invalid(py, &error))?;
@@ -84,7 +87,7 @@ impl Sweep {
             .collect()
     }
 
-    /// The points that have no row yet, as JSON: for a pool of processes that has to be started again.
+    /// The runs that have no row yet, as JSON: for a pool of processes that has to be started again.
     fn missing(&self, py: Python<'_>) -> PyResult<Vec<(usize, String)>> {
         let sweep = self.locked();
         let tasks = sweep.missing().into_iter().map(|index| {
@@ -124,7 +127,13 @@ impl Sweep {
         Ok(followed.partial(py)?.1)
     }
 
-    /// Points chosen so far, those from the cache, those that were run.
+    /// Runs of each point.
+    #[getter]
+    fn repeat(&self) -> usize {
+        self.locked().repeat().count()
+    }
+
+    /// Points chosen so far, runs from the cache, and others.
     fn counts(&self) -> (usize, usize, usize) {
         self.locked().counts()
     }

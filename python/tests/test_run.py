@@ -54,6 +54,21 @@ def test_the_summary_is_typed_and_the_series_adds_up(reads: dict[str, Any]) -> N
 
 
 # A column, and pandas, without a way through another library.
+# All but the means is of the run that the same call without replicates gives.
+def test_replicates_add_means_to_the_first_run(reads: dict[str, Any]) -> None:
+    sets = {"job.0.count": 300}
+    single, found = byteway.run(reads, sets), byteway.run(reads, sets, repeat=3, jobs=2)
+    replicates = found.summary.replicates
+    assert single.summary.replicates is None and replicates is not None
+    assert [run.failure for run in replicates.runs] == [None] * 3
+    iops = next(row for row in replicates.figures if row.figure == "iops")
+    assert iops.values[0] == single.summary.iops == found.summary.iops
+    assert iops.mean == pytest.approx(sum(iops.values) / 3) and iops.half_width > 0
+    assert found.to_json() == byteway.run(reads, sets, repeat=3, jobs=1).to_json()
+    with pytest.raises(byteway.InputError, match="replicates"):
+        byteway.run(reads, repeat=0)
+
+
 def test_a_table_has_columns_and_rows_without_a_data_frame(reads: dict[str, Any]) -> None:
     result = byteway.run(reads, ios=True)
     assert result.ios is not None

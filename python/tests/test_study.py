@@ -25,6 +25,23 @@ def test_a_comparison_has_points_findings_and_frames(reads: dict[str, Any], tmp_
     assert again.to_json() == found.to_json()
 
 
+# A mean over other seeds than the scenario's first would differ from the single run that a user already has.
+def test_replicates_have_means_with_intervals(reads: dict[str, Any]) -> None:
+    vary, sets = {"iodepth": [1, 16]}, {"job.0.count": 300}
+    single = byteway.compare(reads, vary, sets)
+    found = byteway.compare(reads, vary, sets, repeat=3)
+    point = found.data["points"][1]
+    runs = [run["figures"]["iops"] for run in point["replicates"]]
+    assert len(runs) == 3 and runs[0] == single.points[1]["iops"]
+    assert found.points[1]["iops"] == pytest.approx(sum(runs) / 3)
+    assert found.points[1]["iops_half_width"] > 0 and "iops_half_width" not in single.points[1]
+    alone = byteway.run(reads, {**sets, "job.0.iodepth": 16, "seed": point["replicates"][2]["seed"]})
+    assert alone.summary.iops == runs[2]
+    for repeat in (0, -1, 1001, 1.5):
+        with pytest.raises(byteway.InputError):
+            byteway.compare(reads, vary, repeat=repeat)  # type: ignore[arg-type]
+
+
 def test_values_with_commas_and_baselines(reads: dict[str, Any]) -> None:
     vary = {"drive.override.flash.read": [["30 us", "42 us"], ["60 us", "70 us"]], "job.0.iodepth": (1, 2)}
     found = byteway.compare(reads, vary, {"job.0.count": 200}, baseline={"job.0.iodepth": 2})

@@ -62,6 +62,19 @@ def test_every_executor_gives_the_same_rows(
     assert parquet(there, tmp_path / "there") == parquet(here, tmp_path / "here")
 
 
+# Processes hand back runs in any order; a run taken for another point's would change its mean.
+def test_replicates_are_the_same_from_every_executor(reads: dict[str, Any], tmp_path: Path) -> None:
+    vary, sets = {"iodepth": [1, 4]}, {"job.0.count": 200}
+    found = [
+        byteway.sweep(reads, vary, sets, repeat=3, executor=executor, jobs=2, cache=tmp_path / str(at))
+        for at, executor in enumerate(["threads", "processes"])
+    ]
+    assert found[0].counts == {"points": 2, "cached": 0, "run": 6}
+    rows = [one.to_pandas() for one in found]
+    assert rows[0].equals(rows[1])
+    assert (rows[0]["iops_half_width"] > 0).all() and len(rows[0]["seeds"][0].split()) == 3
+
+
 def test_drawn_points_are_even_and_the_same_for_a_seed(reads: dict[str, Any]) -> None:
     vary = {
         "host.override.submit": {"from": "1 us", "to": "100 us", "spacing": "log"},

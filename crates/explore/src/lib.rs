@@ -5,6 +5,7 @@
 //! | [`mod@compare`] | comparisons: every combination of varied keys, and the differences |
 //! | [`sweep`] | sweeps: points of a space, chosen by a search, and their rows |
 //! | [`mod@fit`] | constants of a profile from measurements of a real drive |
+//! | [`replicate`] | runs of one scenario with several seeds |
 //! | [`threshold`] | the payload size from which fine-grained transfer is no longer faster |
 //!
 //! A drive with eight outstanding reads does more of them per second than with one:
@@ -13,7 +14,6 @@
 //! use byteway_explore::compare::{Plan, Request};
 //! use byteway_run::probe::probe;
 //! use byteway_results::figures::{Figures, Metric};
-//! use byteway_scenario::Options;
 //! use byteway_text::interrupt::Interrupt;
 //!
 //! let folder = tempfile::tempdir()?;
@@ -22,7 +22,7 @@
 //! std::fs::write(&scenario, text)?;
 //! let varies = vec!["iodepth=1,8".to_owned()];
 //! let scenario = scenario.into();
-//! let request = Request { scenario, varies, baseline: None, metric: None, options: Options::default() };
+//! let request = Request { scenario, varies, ..Request::default() };
 //! let plan = Plan::load(&request)?;
 //! let iops = plan.points.iter().map(|point| {
 //!     let found = probe(&point.scenario, &Interrupt::default()).expect("the run succeeds");
@@ -38,5 +38,6 @@
 
 pub mod compare;
 pub mod fit;
+pub mod replicate;
 pub mod sweep;
 pub mod threshold;

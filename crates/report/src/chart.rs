@@ -4,6 +4,8 @@
 //! A chart defines its contents. Size, font and frame colours are the page's; Plotly draws it from
 //! [`Chart::to_json`].
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -136,6 +138,8 @@ pub struct Chart {
     x: Axis,
     y: Axis,
     marks: Vec<Mark>,
+    /// Half widths of error bars, by the index of their mark.
+    errors: BTreeMap<usize, Vec<f64>>,
     shades: Vec<(f64, f64, String)>,
     rules: Vec<(f64, String)>,
     stacked: bool,
@@ -146,7 +150,7 @@ impl Chart {
     /// An empty chart with these axes.
     pub fn new(x: Axis, y: Axis) -> Chart {
         let (marks, shades, rules) = (Vec::new(), Vec::new(), Vec::new());
-        Chart { x, y, marks, shades, rules, stacked: false, height_px: 340 }
+        Chart { x, y, marks, errors: BTreeMap::new(), shades, rules, stacked: false, height_px: 340 }
     }
 
     /// A line through the points (x, y), in order. A NaN y leaves a gap.
@@ -167,6 +171,16 @@ impl Chart {
     /// Stated points on the vertical bars of the same ink: a value for each name, NaN for none.
     pub fn stated_bars(self, name: impl Into<String>, ink: Ink, values: Vec<f64>) -> Chart {
         self.mark(Mark::Dots { name: name.into(), ink, values })
+    }
+
+    /// Error bars of the points or bars added last: half the width of the interval of each. Where all are 0 there are none.
+    pub fn error_bars(mut self, half_widths: Vec<f64>) -> Chart {
+        if let Some(last) = self.marks.len().checked_sub(1)
+            && half_widths.iter().any(|half| *half > 0.0)
+        {
+            self.errors.insert(last, half_widths);
+        }
+        self
     }
 
     /// A stepped line: each y applies from its x to the next.
@@ -283,7 +297,21 @@ impl Chart {
             self.marks.iter().map(of).sum()
         };
         let stacks = (0..if self.stacked { names } else { 0 }).map(stack);
-        let bars: Vec<f64> = bars.copied().chain(stacks).collect();
+        // An error bar must end within the chart.
+        let ends = |index: usize, mark: &Mark| -> Vec<f64> {
+            let halves = self.errors.get(&index).map(Vec::as_slice).unwrap_or_default();
+            let ends = |(value, half): (f64, &f64)| [value - half, value + half];
+            match mark {
+                Mark::Line { points, .. } => {
+                    points.iter().map(|(_, y)| *y).zip(halves).flat_map(ends).collect()
+                }
+                Mark::Bars { values, .. } => values.iter().copied().zip(halves).flat_map(ends).collect(),
+                _ => Vec::new(),
+            }
+        };
+        let ends: Vec<f64> =
+            self.marks.iter().enumerate().flat_map(|(index, mark)| ends(index, mark)).collect();
+        let bars: Vec<f64> = bars.copied().chain(stacks).chain(ends).collect();
         let (mut xs, mut ys) = if lies { (bars, Vec::new()) } else { (Vec::new(), bars) };
         for mark in &self.marks {
             match mark {
@@ -347,8 +375,9 @@ impl Chart {
     }
 
     fn traces(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Vec<Object> {
-        let mut traces = Vec::new();
+        let mut traces: Vec<Object> = Vec::new();
         let hover = format!("{}<extra>%{{fullData.name}}</extra>", y.hover("y"));
+        let measure = if self.y.names_of().is_some() { ("error_x", x) } else { ("error_y", y) };
         for (index, mark) in self.marks.iter().enumerate() {
             match mark {
                 Mark::Line { name, ink, join, points } => {
@@ -369,8 +398,10 @@ impl Chart {
                         Join::Straight | Join::Steps => trace,
                     };
                     let is_cut = *join == Join::Straight || *join == Join::Steps;
-                    traces
-                        .push(trace.object("line", line).set("cliponaxis", is_cut).set("connectgaps", false));
+                    let trace =
+                        trace.object("line", line).set("cliponaxis", is_cut).set("connectgaps", false);
+                    let values = points.iter().map(|(_, value)| *value);
+                    traces.push(self.with_errors(trace, index, values, *ink, ("error_y", y)));
                 }
                 Mark::Dots { name, ink, values } => {
                     let is_same =
@@ -398,7 +429,8 @@ impl Chart {
                     traces.push(top.set("fillcolor", ink.wash()));
                 }
                 Mark::Bars { name, ink, values, .. } if self.measures_in_log() => {
-                    traces.push(self.dots(name, *ink, values, x, y));
+                    let dots = self.dots(name, *ink, values, x, y);
+                    traces.push(self.with_errors(dots, index, values.iter().copied(), *ink, measure));
                 }
                 Mark::Bars { name, ink, values, labels } => {
                     let pattern = Object::new()
@@ -417,6 +449,7 @@ impl Chart {
                         bar.set("text", &labels).set("textposition", "outside")
                     });
                     let bar = bar.object("marker", marker);
+                    let bar = self.with_errors(bar, index, values.iter().copied(), Ink::GRAY, measure);
                     traces.push(if labels.is_empty() { bar } else { bar.set("cliponaxis", false) });
                 }
                 Mark::Gap { values } => {
@@ -458,6 +491,28 @@ impl Chart {
             traces.push(nothing.set("hoverinfo", "skip").object("marker", swatch));
         }
         traces
+    }
+
+    /// A trace with the error bars of its mark, along this axis.
+    fn with_errors(
+        &self,
+        trace: Object,
+        index: usize,
+        values: impl Iterator<Item = f64>,
+        ink: Ink,
+        (key, axis): (&str, &FittedAxis<'_>),
+    ) -> Object {
+        let Some(halves) = self.errors.get(&index) else { return trace };
+        // As lengths on a scaled axis; one that would reach below a logarithmic axis has no lower end there.
+        let (mut above, mut below) = (Vec::new(), Vec::new());
+        for (value, half) in values.zip(halves) {
+            let at = axis.place(value);
+            above.push(rounded(axis.place(value + half) - at));
+            below.push(rounded(at - axis.place(value - half)));
+        }
+        let bars = Object::new().set("type", "data").set("symmetric", false);
+        let bars = bars.set("array", above).set("arrayminus", below);
+        trace.object(key, bars.set("color", ink.color()).set("thickness", 1.5))
     }
 
     /// Offset of bars of this ink from their name, among bars side by side.
@@ -626,6 +681,29 @@ mod tests {
             chart.describe(),
             "Line chart of a. Horizontal: time (ms), 0 ns to 5 ms. Vertical: rate (GB/s), 1.5 GB/s to 3 GB/s."
         );
+    }
+
+    // Without them a difference by chance looks like one of the drives; in another unit than the values they would be invisible.
+    #[test]
+    fn error_bars_are_in_the_unit_of_their_axis_and_end_within_it() {
+        let axis = || (Axis::linear("depth", Unit::Count), Axis::linear("latency", Unit::Nanoseconds));
+        let (x, y) = axis();
+        let points = vec![(1.0, 50_000.0), (2.0, 90_000.0)];
+        let chart =
+            Chart::new(x, y).marked("a", Ink::nth(0), points.clone()).error_bars(vec![1500.0, 20_000.0]);
+        let drawn = json(&chart);
+        assert_eq!(drawn["data"][0]["error_y"]["array"], serde_json::json!([1.5, 20.0]));
+        assert_eq!(drawn["data"][0]["error_y"]["arrayminus"], serde_json::json!([1.5, 20.0]));
+        assert!(chart.describe().contains("to 110 us"), "{}", chart.describe());
+        // Runs without replicates look as before.
+        let (x, y) = axis();
+        let exact = Chart::new(x, y).marked("a", Ink::nth(0), points).error_bars(vec![0.0; 2]);
+        assert!(json(&exact)["data"][0].get("error_y").is_none());
+        let names = Axis::names("method", ["prp", "sgl"].map(str::to_owned));
+        let bars = Chart::new(names, Axis::linear("latency", Unit::Nanoseconds))
+            .bars("a", Ink::nth(0), vec![50_000.0, f64::NAN])
+            .error_bars(vec![1000.0, 0.0]);
+        assert_eq!(json(&bars)["data"][0]["error_y"]["array"], serde_json::json!([1.0, null]));
     }
 
     // Series that differ only in colour are one series to one reader in twelve, and in every grey print.

@@ -3,269 +3,24 @@
 use serde::{Deserialize, Serialize};
 
 use crate::RunResult;
+use crate::interval::{Interval, t_quantile};
+use crate::replicates::MeanRow;
 use crate::summary::{KindSummary, Latency, Summary};
 use byteway_text::number::ratio;
-use byteway_text::table::{Quantity, bytes, grouped, number, percent, rate, time};
+use byteway_text::table::grouped;
 use byteway_workload::Kind;
 
-/// A figure of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// I/Os per second of all jobs.
-    Iops,
-    /// Bytes per second of all jobs.
-    BytesPerSecond,
-    /// Mean latency of all I/Os, in nanoseconds.
-    MeanNs,
-    /// Median latency of all I/Os.
-    P50Ns,
-    /// 99th percentile of the latency.
-    P99Ns,
-    /// 99.9th percentile of the latency.
-    #[serde(rename = "p99_9_ns")]
-    P999Ns,
-    /// 99.9th percentile of the latency of reads, where there are other I/Os as well.
-    #[serde(rename = "read_p99_9_ns")]
-    ReadP999Ns,
-    /// Bytes on the link per I/O, both directions, with headers, CRC and framing.
-    WireBytesPerIo,
-    /// The same for payload only, as a performance counter counts it.
-    PayloadBytesPerIo,
-    /// Bytes programmed per byte that the host wrote.
-    WriteAmplification,
-    /// Share of map lookups that miss in DRAM, where DRAM holds a part of the map.
-    MapMissRatio,
-    /// (Highest - lowest) / mean erase count, with wear leveling.
-    WearSpread,
-    /// Retries per read, where reads may be retried.
-    RetriesPerRead,
-    /// Flash pages programmed for the value log and its records, on a key-value drive.
-    LogPages,
-    /// Flash pages programmed for the index and its manifest, on a key-value drive.
-    IndexPages,
-    /// Processor time of the host per I/O, where transfers are measured.
-    HostNsPerIo,
-    /// Processor time of the drive per I/O, where transfers are measured.
-    DeviceNsPerIo,
-    /// Processor time of the target per I/O, for drives behind one.
-    TargetNsPerIo,
-    /// Price of a drive in a box, in dollars.
-    DriveDollars,
-    /// I/Os per second per dollar of all drives of a box.
-    IopsPerDollar,
-    /// Energy of the drives of a box per I/O, in microjoules.
-    MicrojoulesPerIo,
-}
+pub use crate::metric::Metric;
 
-impl Metric {
-    /// All figures, in the order of tables.
-    pub const ALL: [Metric; 21] = [
-        Metric::Iops,
-        Metric::BytesPerSecond,
-        Metric::MeanNs,
-        Metric::P50Ns,
-        Metric::P99Ns,
-        Metric::P999Ns,
-        Metric::ReadP999Ns,
-        Metric::WireBytesPerIo,
-        Metric::PayloadBytesPerIo,
-        Metric::WriteAmplification,
-        Metric::MapMissRatio,
-        Metric::WearSpread,
-        Metric::RetriesPerRead,
-        Metric::LogPages,
-        Metric::IndexPages,
-        Metric::HostNsPerIo,
-        Metric::DeviceNsPerIo,
-        Metric::TargetNsPerIo,
-        Metric::DriveDollars,
-        Metric::IopsPerDollar,
-        Metric::MicrojoulesPerIo,
-    ];
-
-    /// Key in JSON and CSV.
-    pub fn key(self) -> &'static str {
-        match self {
-            Metric::Iops => "iops",
-            Metric::BytesPerSecond => "bytes_per_second",
-            Metric::MeanNs => "mean_ns",
-            Metric::P50Ns => "p50_ns",
-            Metric::P99Ns => "p99_ns",
-            Metric::P999Ns => "p99_9_ns",
-            Metric::ReadP999Ns => "read_p99_9_ns",
-            Metric::WireBytesPerIo => "wire_bytes_per_io",
-            Metric::PayloadBytesPerIo => "payload_bytes_per_io",
-            Metric::WriteAmplification => "write_amplification",
-            Metric::MapMissRatio => "map_miss_ratio",
-            Metric::WearSpread => "wear_spread",
-            Metric::RetriesPerRead => "retries_per_read",
-            Metric::LogPages => "log_pages",
-            Metric::IndexPages => "index_pages",
-            Metric::HostNsPerIo => "host_ns_per_io",
-            Metric::DeviceNsPerIo => "device_ns_per_io",
-            Metric::TargetNsPerIo => "target_ns_per_io",
-            Metric::DriveDollars => "drive_dollars",
-            Metric::IopsPerDollar => "iops_per_dollar",
-            Metric::MicrojoulesPerIo => "microjoules_per_io",
-        }
-    }
-
-    /// Heading of its column.
-    pub fn header(self) -> &'static str {
-        match self {
-            Metric::Iops => "IOPS",
-            Metric::BytesPerSecond => "throughput",
-            Metric::MeanNs => "mean",
-            Metric::P50Ns => "p50",
-            Metric::P99Ns => "p99",
-            Metric::P999Ns => "p99.9",
-            Metric::ReadP999Ns => "read p99.9",
-            Metric::WireBytesPerIo => "wire / I/O",
-            Metric::PayloadBytesPerIo => "payload / I/O",
-            Metric::WriteAmplification => "WA",
-            Metric::MapMissRatio => "map misses",
-            Metric::WearSpread => "wear spread",
-            Metric::RetriesPerRead => "retries",
-            Metric::LogPages => "log pages",
-            Metric::IndexPages => "index pages",
-            Metric::HostNsPerIo => "host CPU",
-            Metric::DeviceNsPerIo => "drive CPU",
-            Metric::TargetNsPerIo => "target CPU",
-            Metric::DriveDollars => "dollars",
-            Metric::IopsPerDollar => "IOPS / dollar",
-            Metric::MicrojoulesPerIo => "uJ / I/O",
-        }
-    }
-
-    /// Name in a sentence.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Metric::Iops => "IOPS",
-            Metric::BytesPerSecond => "bytes per second",
-            Metric::MeanNs => "mean latency",
-            Metric::P50Ns => "median latency",
-            Metric::P99Ns => "p99 latency",
-            Metric::P999Ns => "p99.9 latency",
-            Metric::ReadP999Ns => "p99.9 latency of reads",
-            Metric::WireBytesPerIo => "wire bytes per I/O",
-            Metric::PayloadBytesPerIo => "payload bytes per I/O",
-            Metric::WriteAmplification => "write amplification",
-            Metric::MapMissRatio => "map misses per lookup",
-            Metric::WearSpread => "spread of wear over its mean",
-            Metric::RetriesPerRead => "retries per read",
-            Metric::LogPages => "pages of the value log",
-            Metric::IndexPages => "pages of the index",
-            Metric::HostNsPerIo => "host processor time per I/O",
-            Metric::DeviceNsPerIo => "drive processor time per I/O",
-            Metric::TargetNsPerIo => "target processor time per I/O",
-            Metric::DriveDollars => "dollars per drive",
-            Metric::IopsPerDollar => "IOPS per dollar",
-            Metric::MicrojoulesPerIo => "energy per I/O",
-        }
-    }
-
-    /// The figure with this key, or with its heading in tables: `p99_ns` is also `p99`, and `write_amplification` is `WA`.
-    pub fn named(name: &str) -> Option<Metric> {
-        Metric::ALL
-            .into_iter()
-            .find(|metric| metric.key() == name || metric.header().eq_ignore_ascii_case(name))
-    }
-
-    /// Quantity of the figure; `None` for counts.
-    pub fn quantity(self) -> Option<Quantity> {
-        match self {
-            Metric::Iops | Metric::LogPages | Metric::IndexPages | Metric::IopsPerDollar => None,
-            Metric::DriveDollars | Metric::MicrojoulesPerIo => Some(Quantity::Number),
-            Metric::BytesPerSecond => Some(Quantity::Rate),
-            Metric::MeanNs
-            | Metric::P50Ns
-            | Metric::P99Ns
-            | Metric::P999Ns
-            | Metric::ReadP999Ns
-            | Metric::HostNsPerIo
-            | Metric::DeviceNsPerIo
-            | Metric::TargetNsPerIo => Some(Quantity::Time),
-            Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => Some(Quantity::Bytes),
-            Metric::WriteAmplification | Metric::RetriesPerRead => Some(Quantity::Number),
-            Metric::MapMissRatio | Metric::WearSpread => Some(Quantity::Share),
-        }
-    }
-
-    /// Rank in tables: if not all fit, those with the highest rank are omitted first.
-    pub fn rank(self) -> usize {
-        match self {
-            Metric::MeanNs => 1,
-            Metric::P99Ns => 2,
-            Metric::Iops => 3,
-            // The purpose of packing.
-            Metric::ReadP999Ns | Metric::LogPages | Metric::TargetNsPerIo | Metric::DriveDollars => 4,
-            Metric::WriteAmplification
-            | Metric::MapMissRatio
-            | Metric::WearSpread
-            | Metric::RetriesPerRead
-            | Metric::IopsPerDollar
-            | Metric::IndexPages => 5,
-            Metric::WireBytesPerIo => 6,
-            Metric::HostNsPerIo | Metric::DeviceNsPerIo => 8,
-            Metric::P999Ns => 9,
-            Metric::BytesPerSecond => 10,
-            Metric::P50Ns => 11,
-            Metric::MicrojoulesPerIo => 7,
-            Metric::PayloadBytesPerIo => 12,
-        }
-    }
-
-    /// Description below a chart.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Metric::Iops | Metric::BytesPerSecond => "All jobs together",
-            Metric::MeanNs => "Mean of all I/Os of all jobs, from submission to completion",
-            Metric::P50Ns => "The median of all I/Os",
-            Metric::P99Ns => "1 % of all I/Os took longer",
-            Metric::P999Ns => "0.1 % of all I/Os took longer",
-            Metric::ReadP999Ns => "0.1 % of all reads took longer",
-            Metric::WireBytesPerIo => "Both directions of the link, with headers, CRC and framing",
-            Metric::PayloadBytesPerIo => "Both directions of the link, as a performance counter sees it",
-            Metric::WriteAmplification => "Bytes programmed into flash per byte written by the host",
-            Metric::MapMissRatio => "Share of map lookups whose page was not in DRAM",
-            Metric::WearSpread => {
-                "Difference of erase counts between the most and least worn block, relative to the mean"
-            }
-            Metric::RetriesPerRead => "Mean number of retries per flash read",
-            Metric::LogPages => "Pages of flash programmed for the value log and its records",
-            Metric::IndexPages => "Pages of flash programmed for the index and its manifest",
-            Metric::HostNsPerIo | Metric::DeviceNsPerIo => "Work per I/O, without polling for completions",
-            Metric::DriveDollars => "Flash, DRAM, controller and the rest, at the scenario's prices",
-            Metric::IopsPerDollar => "All jobs together, divided by the cost of all drives of the enclosure",
-            Metric::MicrojoulesPerIo => {
-                "Energy of the drives' flash, processors, links and DRAM, without the host"
-            }
-            Metric::TargetNsPerIo => "Work of the target's processors per I/O, including interrupts",
-        }
-    }
-
-    /// Whether larger values are better.
-    pub fn more_is_better(self) -> bool {
-        matches!(self, Metric::Iops | Metric::BytesPerSecond | Metric::IopsPerDollar)
-    }
-
-    /// A value with its unit, in a sentence.
-    pub fn show(self, value: f64) -> String {
-        match self.quantity() {
-            None => grouped(libm::round(value) as u64),
-            Some(Quantity::Rate) => rate(value),
-            Some(Quantity::Time) => time(value),
-            Some(Quantity::Bytes | Quantity::BinaryBytes) => bytes(value),
-            Some(Quantity::Share) => percent(value),
-            Some(Quantity::Number) => number(value),
-        }
-    }
-}
-
-/// All figures of a point; `None` where there is none, such as write amplification without writes.
+/// All figures of a point; `None` where there is none, such as write amplification without writes. Those of several replicates are means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub struct Figures([Option<f64>; Metric::ALL.len()]);
+pub struct Figures {
+    values: [Option<f64>; Metric::ALL.len()],
+    /// Half widths of the means' 95 % intervals; `None` in a single run.
+    half_widths: [Option<f64>; Metric::ALL.len()],
+    /// Runs that the means are over; 0 is one, too.
+    replicates: u16,
+}
 
 impl Figures {
     /// The figures of a run.
@@ -278,7 +33,7 @@ impl Figures {
         let at = |share: f64, of: fn(&Latency) -> u64| percentile(found, share, of, |_| true);
         let upkeep = summary.upkeep.as_ref();
         let store = summary.kv.as_ref().and_then(|kv| kv.store.as_ref());
-        Figures(Metric::ALL.map(|metric| match metric {
+        Figures::from_fn(|metric| match metric {
             Metric::Iops => Some(summary.iops),
             // What moves for a query is its cost, not its use.
             Metric::BytesPerSecond => summary.queries.is_empty().then_some(summary.bytes_per_second),
@@ -307,17 +62,81 @@ impl Figures {
                 let jbof = summary.jbof.as_ref().filter(|_| summary.ios > 0);
                 jbof.map(|jbof| jbof.energy.joules() * 1e6 / summary.ios as f64)
             }
-        }))
+        })
     }
 
     /// Figures whose values a function gives.
     pub fn from_fn(of: impl Fn(Metric) -> Option<f64>) -> Figures {
-        Figures(Metric::ALL.map(of))
+        Figures { values: Metric::ALL.map(of), ..Figures::default() }
+    }
+
+    /// The means of replicates, with their intervals; a single one's own figures. A figure that one of them lacks has no mean: it would be
+    /// one over fewer.
+    pub fn mean_of(replicates: &[Figures]) -> Figures {
+        if let &[one] = replicates {
+            return one;
+        }
+        let Some(degrees) = replicates.len().checked_sub(1) else { return Figures::default() };
+        let t = t_quantile(degrees);
+        let intervals = Metric::ALL.map(|metric| {
+            let values =
+                replicates.iter().map(|figures| figures.get(metric)).collect::<Option<Vec<f64>>>()?;
+            Interval::of(&values, t)
+        });
+        Figures {
+            values: intervals.map(|interval| Some(interval?.mean)),
+            half_widths: intervals.map(|interval| Some(interval?.half_width)),
+            replicates: u16::try_from(replicates.len()).unwrap_or(u16::MAX),
+        }
+    }
+
+    /// The same as rows, each with the values that it is the mean of.
+    pub fn means(replicates: &[Figures]) -> Vec<MeanRow> {
+        let means = Figures::mean_of(replicates);
+        let row = |metric: Metric| {
+            let (mean, half_width) = (means.get(metric)?, means.half_width(metric)?);
+            let values = replicates.iter().filter_map(|figures| figures.get(metric)).collect();
+            Some(MeanRow { figure: metric.key().to_owned(), mean, half_width, values })
+        };
+        Metric::ALL.into_iter().filter_map(row).collect()
     }
 
     /// The value of a figure.
     pub fn get(&self, metric: Metric) -> Option<f64> {
-        self.0[metric as usize]
+        self.values[metric as usize]
+    }
+
+    /// Half the width of a mean's 95 % interval; `None` in a single run, which tells nothing about its spread.
+    pub fn half_width(&self, metric: Metric) -> Option<f64> {
+        self.half_widths[metric as usize]
+    }
+
+    /// A figure in words: `51,200 ± 310` of replicates.
+    pub fn show(&self, metric: Metric) -> Option<String> {
+        let value = self.get(metric)?;
+        Some(self.half_width(metric).map_or_else(|| metric.show(value), |half| metric.show_mean(value, half)))
+    }
+
+    /// Whether two points are too close in a figure for a claim: [`equal`], or within [`chance`](Figures::is_chance). False if one lacks it.
+    pub fn is_close(&self, other: &Figures, metric: Metric) -> bool {
+        let pair = self.get(metric).zip(other.get(metric));
+        pair.is_some_and(|(own, other)| equal(own, other)) || self.is_chance(other, metric)
+    }
+
+    /// Whether the intervals of two points do not part in a figure. Never in single runs, which have none, nor in figures that do not depend
+    /// on the seed.
+    pub fn is_chance(&self, other: &Figures, metric: Metric) -> bool {
+        let width = self.half_width(metric).unwrap_or(0.0) + other.half_width(metric).unwrap_or(0.0);
+        let pair = self.get(metric).zip(other.get(metric));
+        width > 0.0 && pair.is_some_and(|(own, other)| (own - other).abs() <= width)
+    }
+
+    /// What is called equal, in a sentence.
+    pub fn closeness(&self) -> String {
+        match self.replicates {
+            0 | 1 => "within 1 %".to_owned(),
+            replicates => format!("within 1 %, or within chance at {replicates} replicates"),
+        }
     }
 
     /// The ratio to another point's figure.
@@ -415,6 +234,35 @@ pub fn difference(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Chance would pass for a difference, or a difference for chance.
+    #[test]
+    fn figures_differ_where_they_are_apart_and_their_intervals_part() {
+        let figures = |iops: f64, wire: f64| {
+            Figures::from_fn(|metric| match metric {
+                Metric::Iops => Some(iops),
+                Metric::WireBytesPerIo => Some(wire),
+                _ => None,
+            })
+        };
+        let of = |iops: [f64; 3], wire: f64| Figures::mean_of(&iops.map(|iops| figures(iops, wire)));
+        // 4.303 s / sqrt(3): 100 +- 24.8, and 140 +- 24.8 or 2.5.
+        let (slow, fast) = (of([90.0, 100.0, 110.0], 512.0), of([130.0, 140.0, 150.0], 512.1));
+        let sure = of([139.0, 140.0, 141.0], 512.0);
+        assert_eq!(slow.show(Metric::Iops).unwrap(), "100 ± 25");
+        assert!(slow.is_chance(&fast, Metric::Iops) && slow.is_close(&fast, Metric::Iops));
+        assert!(!slow.is_chance(&sure, Metric::Iops) && !slow.is_close(&sure, Metric::Iops));
+        // The same in every replicate: no chance, however little they differ, and equal below 1 %.
+        assert!(
+            !slow.is_chance(&fast, Metric::WireBytesPerIo) && slow.is_close(&fast, Metric::WireBytesPerIo)
+        );
+        assert_eq!(slow.show(Metric::WireBytesPerIo).unwrap(), "512 B");
+        // Single runs have no intervals, and nothing is chance.
+        let (one, other) = (figures(100.0, 1.0), figures(102.0, 1.0));
+        assert!(!one.is_close(&other, Metric::Iops) && one.closeness() == "within 1 %");
+        assert_eq!(Figures::mean_of(&[one]), one);
+        assert_eq!(Figures::mean_of(&[one, Figures::default()]).get(Metric::Iops), None, "a mean over fewer");
+    }
 
     // "+900 %" is hard to read, and "-90 %" and "-99 %" look alike.
     #[test]

@@ -17,7 +17,10 @@
 //! | `upkeep.rs` | background work of drives |
 //! | `wear.rs` | wear of the flash |
 //! | [`summary`] | the summary of a run: `summary.json`, tables |
-//! | [`figures`] | the figures by which runs are compared: [`figures::Metric`], [`figures::Figures`] |
+//! | [`figures`] | the figures by which runs are compared: [`figures::Figures`] |
+//! | `metric.rs` | [`figures::Metric`]: their names and units |
+//! | [`interval`] | the 95 % interval of a mean, by Student's t |
+//! | [`replicates`] | one scenario with several seeds: the seeds, and the means |
 //! | `run_result.rs` | [`RunResult`]: what a comparison stores of a run |
 //! | [`results`] | the summary with time series, distributions and wear; `results.parquet` |
 //! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks over time |
@@ -46,11 +49,14 @@
 pub mod columns;
 pub mod figures;
 pub mod host;
+pub mod interval;
 mod ios;
 mod lone;
+mod metric;
 pub mod output;
 mod queries;
 mod recorder;
+pub mod replicates;
 pub mod results;
 mod run_result;
 mod series;
@@ -539,6 +545,8 @@ impl Meter {
                 .collect(),
             notes,
             drives: Vec::new(),
+            replicates: None,
+            batch_means: Vec::new(),
         }
     }
 }

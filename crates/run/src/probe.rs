@@ -23,11 +23,31 @@ pub enum PointOutcome {
 }
 
 impl PointOutcome {
+    /// The outcome of a run. An interrupted one counts as not run, and one whose figures cannot be compared as failed.
+    pub fn of(found: RunResult) -> PointOutcome {
+        if found.summary.partial {
+            return PointOutcome::NotRun;
+        }
+        match failure(&found.summary) {
+            Some(reason) => PointOutcome::Failed(reason, Some(Box::new(found))),
+            None => PointOutcome::Done(Box::new(found)),
+        }
+    }
+
     /// The result of a completed point without a failure.
     pub fn done(&self) -> Option<&RunResult> {
         match self {
             PointOutcome::Done(found) => Some(found),
             PointOutcome::Failed(..) | PointOutcome::NotRun => None,
+        }
+    }
+
+    /// Its name in results, and why it failed.
+    pub fn status(&self) -> (&'static str, Option<&str>) {
+        match self {
+            PointOutcome::Done(_) => ("done", None),
+            PointOutcome::Failed(reason, _) => ("failed", Some(reason)),
+            PointOutcome::NotRun => ("not-run", None),
         }
     }
 
@@ -73,12 +93,7 @@ pub fn run_with_series(scenario: &Scenario, interrupt: &Interrupt) -> (PointOutc
     if results.summary.partial {
         return (PointOutcome::NotRun, None);
     }
-    let found = Box::new(RunResult { summary: results.summary, curves: results.curves });
-    let outcome = match failure(&found.summary) {
-        Some(reason) => PointOutcome::Failed(reason, Some(found)),
-        None => PointOutcome::Done(found),
-    };
-    (outcome, Some(results.series))
+    (PointOutcome::of(RunResult { summary: results.summary, curves: results.curves }), Some(results.series))
 }
 
 /// The reason for which a run's figures cannot be compared.

@@ -159,6 +159,8 @@ impl Column {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     value: Value,
+    /// Half the width of the value's interval.
+    half_width: Option<f64>,
     below: String,
 }
 
@@ -169,6 +171,12 @@ enum Value {
 }
 
 impl Cell {
+    /// Adds the half width of a value's interval, in the unit of its column: `51.2 ± 0.3`. An exact value has none.
+    pub fn within(mut self, half_width: Option<f64>) -> Cell {
+        self.half_width = half_width.filter(|half| *half > 0.0);
+        self
+    }
+
     /// Adds a second line to the cell.
     pub fn below(mut self, text: impl Into<String>) -> Cell {
         self.below = text.into();
@@ -184,7 +192,7 @@ impl From<&str> for Cell {
 
 impl From<String> for Cell {
     fn from(text: String) -> Cell {
-        Cell { value: Value::Text(text), below: String::new() }
+        Cell { value: Value::Text(text), half_width: None, below: String::new() }
     }
 }
 
@@ -198,7 +206,7 @@ impl From<u64> for Cell {
 /// A value in the base unit of its column's quantity.
 impl From<f64> for Cell {
     fn from(value: f64) -> Cell {
-        Cell { value: Value::Number(value), below: String::new() }
+        Cell { value: Value::Number(value), half_width: None, below: String::new() }
     }
 }
 
@@ -275,8 +283,9 @@ impl TextTable {
                 Value::Text(text) => text.clone(),
                 Value::Number(number) if !number.is_finite() => String::new(),
                 Value::Number(number) => {
-                    let plain = Scale { unit: "", size: 1.0, decimals: 3 };
-                    scale.unwrap_or(plain).show(*number)
+                    let scale = scale.unwrap_or(Scale { unit: "", size: 1.0, decimals: 3 });
+                    let half = cell.half_width.map(|half| format!(" \u{b1} {}", scale.show(half)));
+                    scale.show(*number) + &half.unwrap_or_default()
                 }
             };
             (text, cell.below.clone())
@@ -535,6 +544,18 @@ mod tests {
         values.iter().for_each(|value| table.row([Cell::from(*value)]));
         let texts = table.all_texts();
         (texts.rows.into_iter().map(|row| row[0].0.clone()).collect(), texts.header[0].1)
+    }
+
+    // A half width in another unit than its value would make it look a thousand times as certain, and an exact value uncertain.
+    #[test]
+    fn an_interval_is_in_the_unit_of_its_column() {
+        let mut table = TextTable::new([Column::of("mean", Quantity::Time)]);
+        table.row([Cell::from(51_200.0).within(Some(310.0))]);
+        table.row([Cell::from(48_000.0).within(Some(0.0))]);
+        table.row([Cell::from(48_000.0).within(Some(0.01))]);
+        let texts = table.all_texts();
+        let shown: Vec<&str> = texts.rows.iter().map(|row| row[0].0.as_str()).collect();
+        assert_eq!((shown, texts.header[0].1), (vec!["51.2 ± 0.3", "48.0", "48.0 ± <0.1"], "us"));
     }
 
     // Numbers of one column in several units, or with nine digits and a decimal, cannot be compared at a

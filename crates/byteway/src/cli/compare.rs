@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::flags::{Tables, threads};
+use super::flags::{Tables, repeat, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
 use byteway_explore::compare::{CompareOptions, Comparison, Plan, PointOutcomes, Request, Store, run_all};
+use byteway_explore::replicate::Repeat;
 use byteway_results::figures::Metric;
 use byteway_results::output::print;
 use byteway_run::probe::probe;
@@ -37,6 +38,11 @@ With --out, points/NNN/summary.json has each run's result as soon as it is compl
 figures, report.html the charts. The same command with the same --out resumes an interrupted comparison: a point with
 unchanged scenario, traces and program is not run again, unless --fresh is given.
 
+With --repeat 5 every point runs with five seeds, and each figure is a mean with its 95 % interval by Student's t: 51,200 ± 310. A finding is
+stated, and a difference shown, only where the intervals of two points part; elsewhere it is within chance. With --out, points/NNN are then the
+runs, those of the first point first; compare.json lists their seeds, and --set seed=N runs one of them alone:
+  byteway compare s.toml --vary drive.profile=samsung-970-pro,p4500 --repeat 5
+
 In the findings, the knee is the point with the highest ratio of throughput to latency. By Little's law it is where
 the maximum throughput times the latency of an idle drive is outstanding: below it the drive is partly idle; above
 it I/Os queue.
@@ -60,9 +66,12 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "KEY=VALUE,...")]
     baseline: Option<String>,
     /// Figure to compare first, in the report and in the table, by its name in compare.json, such as p99_ns. Default: throughput, or mean
-    /// latency if transfer methods are compared.
+    /// latency if transfer methods or open loops are compared.
     #[arg(long, value_name = "FIGURE", value_parser = metric)]
     metric: Option<Metric>,
+    /// Run every point N times with other seeds, the first of which is the scenario's own: figures are then means with 95 % intervals.
+    #[arg(long, value_name = "N", default_value = "1", hide_default_value = true, value_parser = repeat)]
+    repeat: Repeat,
     /// Write the results to DIR, which is created if necessary, and resume from the results in it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -108,6 +117,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         varies: arguments.varies.clone(),
         baseline: arguments.baseline.clone(),
         metric: arguments.metric,
+        repeat: arguments.repeat,
         options: Options {
             sets: arguments.sets.clone(),
             defines: arguments.defines.clone(),
@@ -116,7 +126,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         },
     };
     let plan = Plan::load(&request)?;
-    let count = plan.points.len();
+    let count = plan.runs();
     let store = arguments.out.as_deref().map(|folder| Store::open(folder, count)).transpose()?;
     let interrupt = raised_by_signal();
     let bar = PointsBar::new(count, arguments.quiet);
@@ -141,7 +151,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if resumed > 0 {
         let _ = writeln!(
             std::io::stderr(),
-            "{resumed} of {count} points already had results; use --fresh to run all"
+            "{resumed} of {count} {} already had results; use --fresh to run all",
+            if arguments.repeat.is_several() { "runs" } else { "points" }
         );
     }
     let printed = print(match arguments.format {

@@ -1,5 +1,6 @@
 //! Flags and value parsers shared by several commands.
 
+use byteway_explore::replicate::Repeat;
 use byteway_text::table::{Width, wrapped};
 use byteway_text::units::{Bytes, UnitError};
 use byteway_transfer::Method;
@@ -65,6 +66,12 @@ pub(super) fn size(text: &str) -> Result<Bytes, UnitError> {
 pub(super) fn threads(jobs: Option<u16>) -> usize {
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
     jobs.map_or_else(all, usize::from)
+}
+
+/// Parses a number of replicates.
+pub(super) fn repeat(text: &str) -> Result<Repeat, String> {
+    let whole = text.parse().map_err(|_| "not a whole number".to_owned())?;
+    Repeat::new(whole).map_err(|error| format!("{}; {}", error.what, error.help))
 }
 
 #[derive(Clone, Copy, ValueEnum)]

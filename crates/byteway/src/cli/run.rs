@@ -6,10 +6,11 @@ use std::rc::Rc;
 
 use anyhow::Context;
 
-use super::flags::Tables;
+use super::flags::{Tables, repeat, threads};
 use super::show::{Shown, show};
 use crate::interrupt::raised_by_signal;
-use crate::terminal::Terminal;
+use crate::terminal::{PointsBar, Terminal};
+use byteway_explore::replicate::{Repeat, replicate};
 use byteway_report::run_report;
 use byteway_results::IoRecorder;
 use byteway_results::output::{Output, Unfinished};
@@ -39,6 +40,11 @@ Several drives have a [[drive]] section and a name each; jobs refer to the names
   drive = \"a\"                      # or a list, or \"all\": the job runs on each of them
   --set drive.a.capacity=\"64 GiB\"  or for all drives: --set drive.capacity=\"64 GiB\"
 
+--repeat 5 runs it with five seeds, and adds the mean of each figure with its 95 % interval by Student's t, from which a difference to another
+run can be told from chance. All other figures and files are of the first, which has the scenario's own seed. The seeds are in summary.json
+(replicates): --set seed=N runs one of them alone. Without it the intervals of throughput and mean latency are from 20 batches within the run,
+if these are long enough not to depend on each other.
+
 --format fio prints what `fio --output-format=json` prints of such jobs.
 
 To replay a block trace (see `byteway trace --help`), give a job a [job.trace] instead of `rw`:
@@ -58,6 +64,12 @@ pub(super) struct Arguments {
     /// Value of ${NAME} in a fio job file. Repeatable.
     #[arg(long = "define", value_name = "NAME=VALUE")]
     defines: Vec<String>,
+    /// Run the scenario N times with other seeds, the first of which is the scenario's own: figures are then means with 95 % intervals.
+    #[arg(long, value_name = "N", default_value = "1", hide_default_value = true, value_parser = repeat)]
+    repeat: Repeat,
+    /// Number of replicates run in parallel. Default: one per processor. The results do not depend on it.
+    #[arg(long, value_name = "N", requires = "repeat", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
     /// Write summary.json, results.parquet (time series) and report.html to DIR, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -102,6 +114,10 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         ..Options::default()
     };
     let scenario = Scenario::load(&arguments.scenario, &options)?;
+    if arguments.repeat.is_several() && matches!(arguments.format, RunFormat::Fio) {
+        let what = "fio's JSON has no place for replicates";
+        return Err(InputError::new(what, "leave out --repeat, or choose --format json").into());
+    }
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let spans_ios = spans_ios(arguments)?;
     let output = output.map(Output::claim).transpose()?;
@@ -117,7 +133,10 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let session = Session { progress: &mut progress, interrupt: &interrupt };
     let found = run_recorded(&scenario, session, records);
     progress.finish();
-    let (results, ios) = found?;
+    let (mut results, ios) = found?;
+    let bar = PointsBar::new(arguments.repeat.count(), arguments.quiet || !arguments.repeat.is_several());
+    replicate(&mut results, &scenario, arguments.repeat, threads(arguments.jobs), &interrupt, &bar);
+    bar.finish();
     let page = output.is_some().then(|| run_report(&scenario, &results));
     let ios = ios.into_iter().map(|ios| ios.map_err(anyhow::Error::from));
     let records = ios.chain(spans.map(Spans::finish)).collect();

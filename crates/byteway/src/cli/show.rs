@@ -75,8 +75,11 @@ fn exit_code(summary: &Summary) -> ExitCode {
             grouped(summary.ios)
         );
     }
-    if summary.verification.mismatches > 0 || has_failed {
-        return ExitCode::FAILURE;
+    let has_no_means = summary.replicates.as_ref().is_some_and(|replicates| replicates.figures.is_empty());
+    match () {
+        () if summary.verification.mismatches > 0 || has_failed => ExitCode::FAILURE,
+        () if summary.partial => ExitCode::from(EXIT_INTERRUPTED),
+        () if has_no_means => ExitCode::FAILURE,
+        () => ExitCode::SUCCESS,
     }
-    if summary.partial { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS }
 }

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::flags::{Tables, threads};
+use super::flags::{Tables, repeat, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
+use byteway_explore::replicate::Repeat;
 use byteway_explore::sweep::{LocalOptions, PointCache, Sweep, load_space, run_local};
 use byteway_results::output::{Output, print};
 use byteway_scenario::Options;
@@ -31,6 +32,7 @@ A space is a TOML file: a scenario, the keys to vary, and a search that chooses 
   byteway sweep scenarios/knee.space.toml                    find the knee of a drive
   byteway sweep space.toml --out results                     ... and write results/sweep.parquet and sweep.json
   byteway sweep space.toml --set job.0.count=100000          with longer runs
+  byteway sweep space.toml --repeat 5                        with five seeds for each point, means and 95 % intervals
 
 Results are kept in a cache by the hash of everything that determines them: the same point is never run twice, whatever sweep it is in, also
 after an interruption. The rows depend on the space alone, not on the number of threads or on the cache. From Python (`byteway.sweep`) the
@@ -45,6 +47,9 @@ pub(super) struct Arguments {
     /// Replace or add a key of the scenario in every point. Repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// Run every point N times with other seeds, the first of which is the scenario's own: figures are then means with 95 % intervals.
+    #[arg(long, value_name = "N", default_value = "1", hide_default_value = true, value_parser = repeat)]
+    repeat: Repeat,
     /// Write sweep.parquet and sweep.json to DIR, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -85,7 +90,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         skip_bad_lines: arguments.skip_bad_lines,
         ..Options::default()
     };
-    let mut sweep = Sweep::new(load_space(&arguments.space, options)?)?;
+    let mut sweep = Sweep::new(load_space(&arguments.space, options)?, arguments.repeat)?;
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;
     let cache = match &arguments.cache {

@@ -2,6 +2,10 @@
 //! failed points shown, wrong flags refused before anything runs.
 
 use crate::browser::{Browser, View};
+use byteway_explore::compare::{CompareOptions, Comparison, Plan, Request, run_all};
+use byteway_explore::replicate::Repeat;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Points;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -482,4 +486,149 @@ fn latencies_of_a_mix_are_of_all_its_ios() {
     assert!((figure("p50_ns") / of("write", "p50_ns") - 1.0).abs() < 0.01, "four of five are writes");
     // 1 % of all I/Os is slower; of the reads alone, a fifth of the I/Os, 5 %.
     assert!((figure("p99_ns") / of("read", "p95_ns") - 1.0).abs() < 0.03);
+}
+
+/// Reads of two sizes of queue, with little to measure, so that seeds differ.
+const FEW_READS: &str = "[[job]]\nname = 'reader'\nrw = 'randread'\ncount = 100\niodepth = 8\n";
+
+// A mean over other runs than those that are listed cannot be checked; one that depends on threads or a resumption is not reproducible.
+#[test]
+fn replicates_are_the_runs_of_their_seeds_however_they_came_about() {
+    let folder = round(FEW_READS);
+    let vary = ["s.toml", "--vary", "iodepth=1,8", "--format", "json"];
+    let with = |more: &[&str]| {
+        let flags: Vec<&str> = vary.iter().chain(more).copied().collect();
+        printed(&compare(folder.path(), &flags))
+    };
+    let single = with(&[]);
+    assert_eq!(with(&["--repeat", "1"]), single, "a single replicate is a run as before");
+    let json: Value = serde_json::from_str(&with(&["--repeat", "4", "--jobs", "1"])).unwrap();
+    assert_eq!(json["replicates"], 4);
+    let point = &json["points"][1];
+    let replicates = point["replicates"].as_array().unwrap();
+    assert_eq!((replicates.len(), &replicates[0]["seed"]), (4, &Value::from(1)));
+    let runs: Vec<f64> = replicates.iter().map(|run| run["figures"]["mean_ns"].as_f64().unwrap()).collect();
+    let alone: Value =
+        serde_json::from_str(&with(&["--set", &format!("seed={}", replicates[2]["seed"])])).unwrap();
+    assert_eq!(alone["points"][1]["figures"]["mean_ns"], runs[2]);
+    let mean = runs.iter().sum::<f64>() / 4.0;
+    let squares: f64 = runs.iter().map(|run| (run - mean) * (run - mean)).sum();
+    let half = 3.182 * (squares / 3.0 / 4.0).sqrt();
+    let figure = |of: &str| point[of]["mean_ns"].as_f64().unwrap();
+    assert!((figure("figures") / mean - 1.0).abs() < 1e-9, "{point}");
+    assert!(half > 0.0 && (figure("half_widths") / half - 1.0).abs() < 1e-3, "{half}: {point}");
+    // In a folder: by three threads, and then resumed from the runs of fewer replicates.
+    let table = ["s.toml", "--vary", "iodepth=1,8", "--quiet", "--jobs", "3"];
+    let to = |out: &str, repeat: &str| {
+        let flags: Vec<&str> = table.iter().chain(&["--out", out, "--repeat", repeat]).copied().collect();
+        compare(folder.path(), &flags)
+    };
+    assert!(printed(&to("once", "4")).contains(" ± "));
+    to("again", "2");
+    let resumed = to("again", "4");
+    assert_eq!(text(&resumed.stderr), "4 of 8 runs already had results; use --fresh to run all\n");
+    assert_eq!(files(&folder.path().join("once")), files(&folder.path().join("again")));
+    let csv = std::fs::read_to_string(folder.path().join("once/compare.csv")).unwrap();
+    assert!(csv.lines().next().unwrap().ends_with(",microjoules_per_io_half_width,seeds"), "{csv}");
+    let page = std::fs::read_to_string(folder.path().join("once/report.html")).unwrap();
+    assert!(charts(&page).iter().any(|chart| chart["data"][0].get("error_y").is_some()));
+}
+
+// A mean over the runs that happened to succeed would pass for one over all.
+#[test]
+fn a_failed_replicate_leaves_its_point_without_a_mean() {
+    // Its second I/O arrives 100 us after the first in the mean: by some seeds after the warm-up, which is measured, and by others before.
+    let job = "[measure]\nwarmup = '100 us'\n[[job]]\nname = 'reader'\nrw = 'randread'\ncount = 2\nissue = 'open'\nrate_iops = 10000\n";
+    let folder = round(job);
+    let arguments = ["s.toml", "--vary", "bs=4 KiB,8 KiB", "--repeat", "8", "--out", "o"];
+    let output = compare(folder.path(), &arguments);
+    let said = text(&output.stdout);
+    assert_eq!(code(&output), Some(1), "{said}");
+    assert!(
+        said.contains("FAILED: bs=4 KiB: replicate ") && said.contains(": no I/O was measured"),
+        "{said}"
+    );
+    let json = std::fs::read_to_string(folder.path().join("o/compare.json")).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let point = &json["points"][0];
+    let status: Vec<&str> =
+        point["replicates"].as_array().unwrap().iter().map(|run| run["status"].as_str().unwrap()).collect();
+    assert!(status.contains(&"done") && status.contains(&"failed"), "{status:?}");
+    assert_eq!((&point["status"], &point["figures"]), (&"failed".into(), &Value::Null));
+}
+
+/// Raises an interrupt when the first run has ended.
+struct FirstOnly(Interrupt);
+
+impl Points for FirstOnly {
+    fn one(&self) {
+        self.0.raise();
+    }
+
+    fn begin_at(&self, _: u64) {}
+}
+
+// After Ctrl-C some replicates are missing: their point must not have the mean of the others.
+#[test]
+fn interrupted_replicates_are_partial_and_have_no_mean() {
+    let folder = round(FEW_READS);
+    let path = folder.path().join("s.toml");
+    let (scenario, varies) = (path.into(), vec!["iodepth=1,8".to_owned()]);
+    let plan =
+        Plan::load(&Request { scenario, varies, repeat: Repeat::new(3).unwrap(), ..Request::default() })
+            .unwrap();
+    let interrupt = Interrupt::default();
+    let bar = FirstOnly(interrupt.clone());
+    let options = CompareOptions { threads: 1, store: None, fresh: false, interrupt: &interrupt, bar: &bar };
+    let outcomes = run_all(&plan, &options).unwrap().outcomes;
+    let found = Comparison::new(plan, outcomes, &|_| None);
+    assert!(found.is_partial() && found.points.iter().all(|point| point.figures.is_none()));
+    let json: Value = serde_json::from_str(&found.to_json()).unwrap();
+    let replicates = json["points"][0]["replicates"].as_array().unwrap();
+    assert_eq!((&replicates[0]["status"], &replicates[1]["status"]), (&"done".into(), &"not-run".into()));
+    assert_eq!(json["points"][0]["status"], "not-run");
+    assert!(found.findings.is_empty() && found.to_table().contains("PARTIAL"), "{}", found.to_table());
+}
+
+// Nonsense that is taken for something runs for hours, or gives intervals of nothing.
+#[test]
+fn a_wrong_number_of_replicates_is_refused() {
+    let folder = round(READS);
+    for (number, words) in [
+        ("0", "there cannot be 0 replicates; write 1, for a single run, to 1000"),
+        ("1001", "there cannot be 1001 replicates"),
+        ("-1", "not a whole number"),
+        ("1.5", "not a whole number"),
+        ("many", "not a whole number"),
+    ] {
+        let output =
+            compare(folder.path(), &["s.toml", "--vary", "iodepth=1,2", &format!("--repeat={number}")]);
+        assert_eq!(code(&output), Some(2));
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+    let output = compare(folder.path(), &["s.toml", "--vary", "iodepth=1..100", "--repeat", "1000"]);
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), Some(2), "{said}");
+    assert!(
+        said.contains("all combinations of 100 of `iodepth` and 1000 replicates are more than"),
+        "{said}"
+    );
+}
+
+// The throughput of an open loop is what was asked for: a table and a chart that lead with it show that nothing differs.
+#[test]
+fn a_comparison_of_open_loops_leads_with_latency() {
+    let open = "[[job]]\nname = 'reader'\nrw = 'randread'\ncount = 400\nissue = 'open'\nrate_iops = 20000\n";
+    let folder = round(open);
+    let arguments = ["s.toml", "--vary", "drive.override.flash.read=['40 us'],['60 us']", "--format", "json"];
+    let json: Value = serde_json::from_str(&printed(&compare(folder.path(), &arguments))).unwrap();
+    assert_eq!(json["metric"], "mean_ns");
+    assert!(
+        json["findings"][0]["text"].as_str().unwrap().starts_with("lowest mean latency"),
+        "{}",
+        json["findings"]
+    );
+    let closed = round(READS);
+    let json: Value = serde_json::from_str(&printed(&compare(closed.path(), &arguments))).unwrap();
+    assert_eq!(json["metric"], "iops");
 }

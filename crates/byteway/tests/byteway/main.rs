@@ -32,6 +32,7 @@ mod physics_limits;
 mod placement;
 mod profiles;
 mod queries;
+mod replicates;
 mod report;
 mod reproduce;
 mod reproducible;

@@ -146,13 +146,17 @@ fn a_cache_that_takes_nothing_changes_no_row() {
     assert_eq!(rows(&path.join("first")), rows(&path.join("second")));
 }
 
-/// Values of a column of text.
+/// Values of a column of text, or of numbers.
 fn column(folder: &Path, name: &str) -> Vec<String> {
     let file = std::fs::File::open(folder.join("sweep.parquet")).unwrap();
     let reader = SerializedFileReader::new(file).unwrap();
     let schema = reader.metadata().file_metadata().schema_descr();
     let at = (0..schema.num_columns()).find(|at| schema.column(*at).name() == name).unwrap();
-    reader.get_row_iter(None).unwrap().map(|row| row.unwrap().get_string(at).unwrap().clone()).collect()
+    let value = |row: &parquet::record::Row| match row.get_string(at) {
+        Ok(text) => text.clone(),
+        Err(_) => row.get_double(at).unwrap().to_string(),
+    };
+    reader.get_row_iter(None).unwrap().map(|row| value(&row.unwrap())).collect()
 }
 
 // A search that ends at another value than the whole grid would size a queue, or a threshold, wrongly.
@@ -340,4 +344,34 @@ fn wrong_spaces_are_refused_with_their_place_and_cure() {
     std::fs::write(folder.path().join("space.toml"), format!("scenario = \"none.toml\"\n{DEPTHS}")).unwrap();
     let said = text(&sweep(folder.path(), "space.toml").stderr);
     assert!(said.contains("none.toml"), "{said}");
+}
+
+// The data set has no other trace of what its figures are means of; rows that depend on threads or on the cache are not reproducible.
+#[test]
+fn replicates_give_means_their_half_widths_and_seeds() {
+    let folder = space(DEPTHS);
+    let path = folder.path();
+    printed(&sweep(path, "space.toml --set job.0.count=100 --out single"));
+    let said =
+        printed(&sweep(path, "space.toml --set job.0.count=100 --out once --repeat 3 --jobs 1 --cache one"));
+    assert!(said.starts_with("5 points, 3 replicates each: 15 run, 0 from the cache"), "{said}");
+    assert!(said.contains(" ± ") && said.contains("the best IOPS: "), "{said}");
+    printed(&sweep(path, "space.toml --set job.0.count=100 --cache two --repeat 2"));
+    let said =
+        printed(&sweep(path, "space.toml --set job.0.count=100 --out again --repeat 3 --jobs 3 --cache two"));
+    assert!(said.starts_with("5 points, 3 replicates each: 5 run, 10 from the cache"), "{said}");
+    assert_eq!(rows(&path.join("once")), rows(&path.join("again")));
+    let seeds = column(&path.join("once"), "seeds");
+    let [first, second, third] = seeds[0].split(' ').collect::<Vec<_>>()[..] else { panic!("{seeds:?}") };
+    assert!(first == "1" && second != third, "{seeds:?}");
+    let of = |folder: &str, name: &str| -> f64 { column(&path.join(folder), name)[4].parse().unwrap() };
+    printed(&sweep(path, &format!("space.toml --set job.0.count=100 --set seed={second} --out second")));
+    printed(&sweep(path, &format!("space.toml --set job.0.count=100 --set seed={third} --out third")));
+    let mean = ["single", "second", "third"].map(|folder| of(folder, "mean_ns")).iter().sum::<f64>() / 3.0;
+    assert!((of("once", "mean_ns") / mean - 1.0).abs() < 1e-9, "{mean}");
+    assert!(of("once", "mean_ns_half_width") > 0.0);
+    let json = std::fs::read_to_string(path.join("once/sweep.json")).unwrap();
+    assert!(json.contains("\"replicates\": 3"), "{json}");
+    let single = std::fs::read_to_string(path.join("single/sweep.json")).unwrap();
+    assert!(!single.contains("replicates"), "{single}");
 }

@@ -156,8 +156,8 @@ fn compare(varies: [&str; 2]) -> Comparison {
         scenario: small_payloads().into(),
         varies: varies.map(str::to_owned).to_vec(),
         baseline: Some("method=prp".to_owned()),
-        metric: None,
         options: Options { sets: vec!["job.0.count=20".to_owned()], ..Options::default() },
+        ..Request::default()
     };
     let plan = Plan::load(&request).expect("the comparison can be planned");
     let (interrupt, bar) = (Interrupt::default(), Hidden);

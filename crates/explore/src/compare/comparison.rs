@@ -4,6 +4,7 @@
 //! byteway, scenario    version, and name of the scenario
 //! partial              whether the comparison was interrupted, so that some points were not run
 //! baseline             the point that others are compared with, human-readable
+//! replicates           runs of each point, by Student's t; omitted for single runs
 //! metric               key in `figures` of the figure that is shown first
 //! keys[]               key, paths (keys of the scenario), unit (null: names), values[], numbers[] (null: names)
 //! points[]             in order, the first key slowest:
@@ -16,8 +17,10 @@
 //!                      log_pages, index_pages (flash pages programmed by a key-value drive),
 //!                      host_ns_per_io, device_ns_per_io (processor time; if transfers are measured)
 //!   busiest            resource, mean (share of the time)
+//!   half_widths        of the 95 % intervals of the figures, which are then means; only with several replicates
+//!   replicates[]       seed, status, reason, figures of each run; only with several
 //!   against, ratios    index of the point to compare with, and each figure as a multiple of its figure
-//!   summary            contents of summary.json of the run
+//!   summary            contents of summary.json of the run, or of the first replicate
 //! findings[]           kind, details, and text (a sentence), the most significant first
 //! ```
 //!
@@ -26,11 +29,13 @@
 use serde::ser::{Serialize, Serializer};
 
 use super::finding::{Fact, Finding, FindingInput, findings, most_telling_first, throughput_of};
-use super::plan::{Plan, describe};
+use super::plan::{Plan, Planned, describe};
 use super::sizes;
 use super::vary::{Axis, Scale};
+use crate::replicate::Repeat;
 use byteway_results::RunResult;
 use byteway_results::figures::{Figures, Metric, fallen, is_fallback};
+use byteway_results::replicates::of_replicate;
 use byteway_results::summary::Summary;
 use byteway_run::probe::PointOutcome;
 use byteway_scenario::Scenario;
@@ -49,8 +54,9 @@ pub struct Comparison {
     pub axes: Vec<Axis>,
     /// Baseline of the points, in words.
     pub baseline: String,
-    /// The figure shown first: by default mean latency for comparisons of transfer methods, throughput for
-    /// others.
+    /// Runs of each point.
+    pub repeat: Repeat,
+    /// The figure shown first: by default mean latency for comparisons of transfer methods and of open loops, throughput for others.
     pub metric: Metric,
     /// All points.
     pub points: Vec<Point>,
@@ -65,12 +71,54 @@ pub struct Comparison {
 pub struct Point {
     /// The point as input of findings.
     pub seen: FindingInput,
-    /// Outcome of the point.
+    /// Outcome of the point. Of several replicates it is that of the first, or the first failure.
     pub outcome: PointOutcome,
-    /// Figures of the point, even if some of its I/Os failed.
+    /// Figures of the point, even if some of its I/Os failed; the means of several replicates, if all succeeded.
     pub figures: Option<Figures>,
+    /// The runs, if there are several.
+    pub replicates: Vec<Replicate>,
     /// Index of its baseline.
     pub against: usize,
+}
+
+/// A run of a point that has several.
+#[derive(Clone, Debug)]
+pub struct Replicate {
+    /// Seed: `--set seed=N` runs it alone.
+    pub seed: u64,
+    /// Name of its outcome.
+    pub status: &'static str,
+    /// Why it failed.
+    pub reason: Option<String>,
+    /// Its figures.
+    pub figures: Option<Figures>,
+}
+
+/// The outcome of a point, its replicates, and their means: only if all are complete, or they would be over fewer.
+fn joined(
+    planned: &Planned,
+    mut outcomes: Vec<PointOutcome>,
+) -> (PointOutcome, Vec<Replicate>, Option<Figures>) {
+    let figures: Vec<Option<Figures>> = outcomes.iter().map(|one| Some(Figures::of(one.found()?))).collect();
+    let count = outcomes.len();
+    if count == 1 {
+        return (outcomes.remove(0), Vec::new(), figures[0]);
+    }
+    let seeds = planned.replicates.iter().map(|run| run.seed);
+    let each = seeds.zip(&outcomes).zip(&figures).map(|((seed, outcome), figures)| {
+        let (status, reason) = outcome.status();
+        Replicate { seed, status, reason: reason.map(str::to_owned), figures: *figures }
+    });
+    let replicates: Vec<Replicate> = each.collect();
+    let failure = replicates.iter().enumerate().find_map(|(index, one)| {
+        let reason = of_replicate(index, count, one.seed, one.reason.as_deref()?);
+        Some(PointOutcome::Failed(reason, None))
+    });
+    let missing = outcomes.contains(&PointOutcome::NotRun).then_some(PointOutcome::NotRun);
+    let outcome = failure.or(missing).unwrap_or_else(|| outcomes.swap_remove(0));
+    let all: Option<Vec<Figures>> = figures.into_iter().collect();
+    let mean = all.filter(|_| outcome.done().is_some()).map(|all| Figures::mean_of(&all));
+    (outcome, replicates, mean)
 }
 
 /// A finding on points whose payloads used the fallback.
@@ -104,25 +152,35 @@ impl Comparison {
         let first = plan.points.first().map(|point| &point.scenario);
         let scenario = first.map(|scenario| scenario.name.clone()).unwrap_or_default();
         let text = first.map(|scenario| scenario.text.clone()).unwrap_or_default();
-        let point = |(planned, outcome): (&super::plan::Planned, PointOutcome)| Point {
-            seen: FindingInput {
-                choice: planned.choice.clone(),
-                figures: outcome.done().filter(|found| !is_fallback(&found.summary)).map(Figures::of),
-                outstanding: planned.outstanding(),
-            },
-            figures: outcome.found().map(Figures::of),
-            outcome,
-            against: planned.against,
+        let mut outcomes = outcomes.into_iter();
+        let point = |planned: &Planned| {
+            let runs: Vec<PointOutcome> = outcomes.by_ref().take(plan.repeat.count()).collect();
+            let is_fallen = runs.iter().filter_map(PointOutcome::found).any(|one| is_fallback(&one.summary));
+            let (outcome, replicates, figures) = joined(planned, runs);
+            Point {
+                seen: FindingInput {
+                    choice: planned.choice.clone(),
+                    figures: figures.filter(|_| outcome.done().is_some() && !is_fallen),
+                    outstanding: planned.outstanding(),
+                },
+                figures,
+                outcome,
+                replicates,
+                against: planned.against,
+            }
         };
-        let points: Vec<Point> = plan.points.iter().zip(outcomes).map(point).collect();
+        let points: Vec<Point> = plan.points.iter().map(point).collect();
         let seen: Vec<FindingInput> = points.iter().map(|point| point.seen.clone()).collect();
         let sizes = sizes::findings(&plan, &seen, probe);
-        let mut findings = findings(&plan.axes, &seen);
+        let is_open = plan.points.iter().all(Planned::is_open);
+        let mut findings = findings(&plan.axes, &seen, is_open);
         findings.retain(|finding| !sizes.iter().any(|better| better.replaces(finding)));
         findings.splice(0..0, sizes);
         findings.extend(fallbacks(&plan.axes, &points));
         most_telling_first(&mut findings);
-        let metric = plan.metric.unwrap_or_else(|| match plan.axes.iter().any(sizes::is_method) {
+        // The throughput of an open loop is what was asked for, and equal by construction.
+        let by_latency = plan.axes.iter().any(sizes::is_method) || is_open;
+        let metric = plan.metric.unwrap_or_else(|| match by_latency {
             true => Metric::MeanNs,
             false => throughput_of(points.iter().filter_map(|point| point.figures.as_ref())),
         });
@@ -132,6 +190,7 @@ impl Comparison {
             command: plan.command,
             axes: plan.axes,
             baseline: plan.baseline,
+            repeat: plan.repeat,
             metric,
             points,
             findings,
@@ -141,7 +200,11 @@ impl Comparison {
 
     /// Whether points or probes are missing.
     pub fn is_partial(&self) -> bool {
-        self.interrupted || self.points.iter().any(|point| point.outcome == PointOutcome::NotRun)
+        let (not_run, _) = PointOutcome::NotRun.status();
+        let is_missing = |point: &Point| {
+            point.outcome == PointOutcome::NotRun || point.replicates.iter().any(|one| one.status == not_run)
+        };
+        self.interrupted || self.points.iter().any(is_missing)
     }
 
     /// Number of failed points.
@@ -170,6 +233,7 @@ impl Comparison {
             scenario: &self.scenario,
             partial: self.is_partial(),
             baseline: &self.baseline,
+            replicates: self.repeat.is_several().then(|| self.repeat.count()),
             metric: self.metric,
             keys: self.axes.iter().map(key).collect(),
             points: (0..self.points.len()).map(|index| self.point(index)).collect(),
@@ -183,27 +247,33 @@ impl Comparison {
     fn point(&self, index: usize) -> PointJson<'_> {
         let point = &self.points[index];
         let values = self.axes.iter().enumerate();
-        let (status, reason) = match &point.outcome {
-            PointOutcome::Done(_) => ("done", None),
-            PointOutcome::Failed(reason, _) => ("failed", Some(reason.as_str())),
-            PointOutcome::NotRun => ("not-run", None),
-        };
+        let (status, reason) = point.outcome.status();
         let summary = point.outcome.found().map(|found| &found.summary);
-        let table = |of: &dyn Fn(Metric) -> Option<f64>| {
-            Ordered(Metric::ALL.map(|metric| (metric.key(), of(metric))).to_vec())
-        };
+        let replicates = point.replicates.iter().map(|one| ReplicateJson {
+            seed: one.seed,
+            status: one.status,
+            reason: one.reason.as_deref(),
+            figures: one.figures.map(|figures| table(&|metric| figures.get(metric))),
+        });
+        let means = point.figures.filter(|_| self.repeat.is_several());
         PointJson {
             index,
             values: Ordered(values.map(|(at, axis)| (axis.key.as_str(), self.label(point, at))).collect()),
             status,
             reason,
             figures: point.figures.as_ref().map(|figures| table(&|metric| figures.get(metric))),
+            half_widths: means.map(|means| table(&|metric| means.half_width(metric))),
+            replicates: replicates.collect(),
             busiest: summary.and_then(Summary::busiest).map(|(resource, mean)| Busiest { resource, mean }),
             against: point.against,
             ratios: (point.against != index).then(|| table(&|metric| self.ratio(index, metric))),
             summary,
         }
     }
+}
+
+fn table<'a>(of: &dyn Fn(Metric) -> Option<f64>) -> Ordered<'a, Option<f64>> {
+    Ordered(Metric::ALL.map(|metric| (metric.key(), of(metric))).to_vec())
 }
 
 fn key(axis: &Axis) -> KeyJson<'_> {
@@ -225,6 +295,8 @@ struct Json<'a> {
     scenario: &'a str,
     partial: bool,
     baseline: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replicates: Option<usize>,
     metric: Metric,
     keys: Vec<KeyJson<'a>>,
     points: Vec<PointJson<'a>>,
@@ -247,10 +319,22 @@ struct PointJson<'a> {
     status: &'static str,
     reason: Option<&'a str>,
     figures: Option<Ordered<'a, Option<f64>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    half_widths: Option<Ordered<'a, Option<f64>>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    replicates: Vec<ReplicateJson<'a>>,
     busiest: Option<Busiest<'a>>,
     against: usize,
     ratios: Option<Ordered<'a, Option<f64>>>,
     summary: Option<&'a Summary>,
+}
+
+#[derive(serde::Serialize)]
+struct ReplicateJson<'a> {
+    seed: u64,
+    status: &'static str,
+    reason: Option<&'a str>,
+    figures: Option<Ordered<'a, Option<f64>>>,
 }
 
 #[derive(serde::Serialize)]

@@ -31,12 +31,13 @@ mod store;
 mod table;
 mod vary;
 
-pub use comparison::{Comparison, Point};
+pub use comparison::{Comparison, Point, Replicate};
+pub(crate) use finding::is_power_chance;
 pub use finding::{Corner, Fact, Finding, FindingInput, SHOWN_MAX};
 pub use fingerprint::{Fingerprint, SOURCES, fingerprint};
 pub use outcome::{CompareOptions, PointOutcomes, run_all};
 pub(crate) use plan::job_count;
-pub use plan::{Plan, Planned, Request};
+pub use plan::{Plan, Planned, PlannedRun, Request};
 pub use report::report;
 pub use sizes::{Reach, with_payload};
 pub(crate) use store::{Kept, read_kept};

@@ -6,6 +6,7 @@ use toml::de::DeValue;
 
 use super::fingerprint::{Fingerprint, fingerprint};
 use super::vary::{Axis, Jobs, POINTS_MAX, place, resolve, split};
+use crate::replicate::{Repeat, with_seed};
 use byteway_report::shell::quoted;
 use byteway_results::figures::Metric;
 use byteway_scenario::source::{Sources, Texts};
@@ -25,6 +26,8 @@ pub struct Request {
     pub baseline: Option<String>,
     /// `--metric`.
     pub metric: Option<Metric>,
+    /// `--repeat`.
+    pub repeat: Repeat,
     /// Options common to all points.
     pub options: Options,
 }
@@ -40,6 +43,8 @@ pub struct Plan {
     pub baseline: String,
     /// The figure shown first, if the user selected one.
     pub metric: Option<Metric>,
+    /// Runs of each point.
+    pub repeat: Repeat,
     /// Command to repeat it, from the directory of the scenario.
     pub command: String,
 }
@@ -51,13 +56,32 @@ pub struct Planned {
     pub choice: Vec<usize>,
     /// The scenario.
     pub scenario: Scenario,
-    /// Identity of its results: points with equal fingerprints have equal results.
-    pub fingerprint: Fingerprint,
+    /// Its runs: the first has the scenario's own seed.
+    pub replicates: Vec<PlannedRun>,
     /// Index of its baseline.
     pub against: usize,
 }
 
+/// A run of a point.
+#[derive(Debug)]
+pub struct PlannedRun {
+    /// Seed.
+    pub seed: u64,
+    /// Identity of its results: runs with equal fingerprints have equal results.
+    pub fingerprint: Fingerprint,
+}
+
 impl Planned {
+    /// The scenarios of its runs.
+    pub(super) fn scenarios(&self) -> impl Iterator<Item = Scenario> {
+        self.replicates.iter().map(|run| with_seed(&self.scenario, run.seed))
+    }
+
+    /// Whether all jobs issue their I/Os at times of their own, whatever the drive does.
+    pub fn is_open(&self) -> bool {
+        self.scenario.jobs.iter().all(|job| job.issue != Issue::Closed)
+    }
+
     /// Constant number of outstanding I/Os, if every job is a closed loop without other waits.
     pub fn outstanding(&self) -> Option<u64> {
         let jobs = &self.scenario.jobs;
@@ -72,6 +96,17 @@ impl Planned {
 }
 
 impl Plan {
+    /// Number of runs of all points.
+    pub fn runs(&self) -> usize {
+        self.points.len() * self.repeat.count()
+    }
+
+    /// A run by its number: those of the first point come first.
+    pub(super) fn run(&self, number: usize) -> (&Planned, &PlannedRun) {
+        let point = &self.points[number / self.repeat.count()];
+        (point, &point.replicates[number % self.repeat.count()])
+    }
+
     /// Parses the flags, and loads and validates the scenario of every point.
     pub fn load(request: &Request) -> Result<Plan, InputError> {
         let jobs = job_count(&request.scenario, &request.options)?;
@@ -99,8 +134,12 @@ impl Plan {
             return Err(InputError::new("nothing is varied", "add --vary, such as --vary iodepth=1..256x2"));
         }
         let count = axes.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.values.len()));
-        let Some(count) = count.filter(|count| *count <= POINTS_MAX) else {
+        let is_few =
+            |count: &usize| count.checked_mul(request.repeat.count()).is_some_and(|runs| runs <= POINTS_MAX);
+        let Some(count) = count.filter(is_few) else {
             let sizes = axes.iter().map(|axis| format!("{} of `{}`", axis.values.len(), axis.key));
+            let repeat = request.repeat.is_several();
+            let sizes = sizes.chain(repeat.then(|| format!("{} replicates", request.repeat.count())));
             let what = format!(
                 "all combinations of {} are more than {POINTS_MAX} runs",
                 sizes.collect::<Vec<_>>().join(" and ")
@@ -116,7 +155,10 @@ impl Plan {
         for index in 0..count {
             let choice = choice_of(index, &axes);
             let scenario = load_point(request, &axes, &choice)?;
-            let fingerprint = fingerprint(&scenario)?;
+            let seeds = request.repeat.seeds(scenario.seed);
+            let run =
+                |seed: u64| Ok(PlannedRun { seed, fingerprint: fingerprint(&with_seed(&scenario, seed))? });
+            let replicates = seeds.into_iter().map(run).collect::<Result<Vec<_>, InputError>>()?;
             let against = match &fixed {
                 None => 0,
                 Some(fixed) => {
@@ -124,7 +166,7 @@ impl Plan {
                     other.zip(&axes).fold(0, |index, (choice, axis)| index * axis.values.len() + choice)
                 }
             };
-            points.push(Planned { choice, scenario, fingerprint, against });
+            points.push(Planned { choice, scenario, replicates, against });
         }
         let baseline = match &fixed {
             None => format!("the first point ({})", describe(&axes, &points[0].choice)),
@@ -136,7 +178,8 @@ impl Plan {
                 format!("{}{own}", parts.collect::<Vec<_>>().join(", "))
             }
         };
-        Ok(Plan { axes, points, baseline, metric: request.metric, command: command(request) })
+        let (metric, repeat, command) = (request.metric, request.repeat, command(request));
+        Ok(Plan { axes, points, baseline, metric, repeat, command })
     }
 }
 
@@ -158,6 +201,9 @@ fn command(request: &Request) -> String {
     }
     if let Some(metric) = request.metric {
         parts.push(format!("--metric {}", metric.key()));
+    }
+    if request.repeat.is_several() {
+        parts.push(format!("--repeat {}", request.repeat.count()));
     }
     if request.options.skip_bad_lines {
         parts.push("--skip-bad-lines".to_owned());

@@ -44,6 +44,11 @@ pub fn report(comparison: &Comparison) -> Page {
         .listing(comparison.text.clone());
     sections.push(repeat);
     let mut warnings = Vec::new();
+    if comparison.repeat.is_several() && !comparison.points.is_empty() {
+        let text = "Figures are means over replicates, with error bars of their 95 % intervals by Student's t; stages, distributions and the \
+                    busiest resource are of the first replicate.";
+        sections.push(Section::new("Replicates").text(text).list(seeds(comparison)));
+    }
     if comparison.is_partial() {
         warnings.push("The comparison was interrupted: some points were not run.".to_owned());
     }
@@ -55,8 +60,9 @@ pub fn report(comparison: &Comparison) -> Page {
     Page {
         title: format!("{}: by {}", comparison.scenario, keys.join(" and ")),
         subtitle: format!(
-            "{} points, compared with {}; in virtual time",
+            "{} points{}, compared with {}; in virtual time",
             grouped(comparison.points.len() as u64),
+            comparison.replicates(),
             comparison.baseline
         ),
         facts: facts(comparison),
@@ -65,6 +71,17 @@ pub fn report(comparison: &Comparison) -> Page {
         sections,
         ..Page::default()
     }
+}
+
+/// The seeds of the points' replicates: one list for all points that have the same.
+fn seeds(comparison: &Comparison) -> Vec<String> {
+    let seeds = comparison.points.iter().map(|point| {
+        let seeds: Vec<String> = point.replicates.iter().map(|one| one.seed.to_string()).collect();
+        format!("Seeds: {}", seeds.join(", "))
+    });
+    let mut seeds: Vec<String> = seeds.collect();
+    seeds.dedup();
+    seeds
 }
 
 /// Facts common to all points.
@@ -114,6 +131,12 @@ fn answer(comparison: &Comparison) -> Section {
             let mut chart = lines.over(metric, y.clone());
             let scale = if is_wide { " The axis is logarithmic." } else { "" };
             let mut caption = format!("{}.{scale} {direction} is better.", metric.meaning());
+            if comparison.repeat.is_several() {
+                caption += &format!(
+                    " Means of {} replicates; the bars are their 95 % intervals.",
+                    comparison.repeat.count()
+                );
+            }
             if let Some((corner, true)) = corner(comparison, lines).filter(|_| metric == Metric::Iops) {
                 chart = bounds(chart, lines, &corner);
                 caption += &format!(
@@ -453,15 +476,22 @@ impl Lines<'_> {
 
     fn add(&self, chart: Chart, name: &str, ink: Ink, points: &[&Point], metric: Metric) -> Chart {
         let figure = |point: &Point| point.figures.and_then(|figures| figures.get(metric));
+        let half =
+            |point: &Point| point.figures.and_then(|figures| figures.half_width(metric)).unwrap_or(0.0);
         if self.key.is_numeric() {
             let line = points.iter().filter_map(|point| Some((self.number(point)?, figure(point)?)));
-            return chart.marked(name, ink, line.collect());
+            let drawn = points.iter().filter(|point| self.number(point).is_some() && figure(point).is_some());
+            return chart
+                .marked(name, ink, line.collect())
+                .error_bars(drawn.map(|point| half(point)).collect());
         }
+        let mut halves = vec![0.0; self.key.values.len()];
         let mut bars = vec![f64::NAN; self.key.values.len()];
         for point in points {
             bars[point.seen.choice[self.axis]] = figure(point).unwrap_or(f64::NAN);
+            halves[point.seen.choice[self.axis]] = half(point);
         }
-        chart.bars(name, ink, bars)
+        chart.bars(name, ink, bars).error_bars(halves)
     }
 
     fn latency(&self) -> Chart {
@@ -579,8 +609,8 @@ fn distributions(comparison: &Comparison) -> Option<Section> {
 }
 
 fn table(comparison: &Comparison) -> Section {
-    let table =
-        Table::from(comparison.table()).caption("In parentheses: the difference; `=` means less than 1 %.");
+    let table = Table::from(comparison.table())
+        .caption(format!("In parentheses: the difference; `=` means {}.", comparison.equality()));
     Section::new("All points")
         .text(format!(
             "Compared with {}. Latencies are of all I/Os of all jobs; bytes per I/O are both directions of the link; busiest is \

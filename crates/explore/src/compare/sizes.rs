@@ -152,13 +152,17 @@ impl Table<'_> {
             return *known;
         }
         let planned: &Planned = &self.plan.points[index];
-        let found = with_payload(&planned.scenario, bytes).and_then(|scenario| (self.probe)(&scenario));
-        let figures = found.filter(|found| !is_fallback(&found.summary)).map(|found| Figures::of(&found));
+        let runs = planned.scenarios().map(|scenario| {
+            let found = (self.probe)(&with_payload(&scenario, bytes)?)?;
+            (!is_fallback(&found.summary)).then(|| Figures::of(&found))
+        });
+        let runs: Option<Vec<Figures>> = runs.collect();
+        let figures = runs.map(|runs| Figures::mean_of(&runs));
         self.runs.borrow_mut().insert((index, bytes), figures);
         figures
     }
 
-    /// Whether `rival` is better than `base` at a size.
+    /// Whether `rival` is better than `base` at a size, beyond chance.
     fn wins(
         &self,
         others: &[usize],
@@ -167,9 +171,11 @@ impl Table<'_> {
         metric: Metric,
         size: (u32, Option<usize>),
     ) -> Option<bool> {
-        let of = |method| self.figures(others, method, size.0, size.1)?.get(metric);
-        let (own, other) = (of(rival)?, of(base)?);
-        Some(if metric.more_is_better() { own > other } else { own < other })
+        let of = |method| self.figures(others, method, size.0, size.1);
+        let (rival, base) = (of(rival)?, of(base)?);
+        let (own, other) = (rival.get(metric)?, base.get(metric)?);
+        let is_better = if metric.more_is_better() { own > other } else { own < other };
+        Some(is_better && !rival.is_chance(&base, metric))
     }
 
     /// Determines to the byte where `rival` is better than `base`.
@@ -220,6 +226,15 @@ impl Table<'_> {
             payload.words(),
             if turns { " (to the byte, by runs in between)" } else { "" }
         );
+        let repeat = self.plan.repeat;
+        let chance = match repeat.is_several() {
+            true => format!(
+                "; where the intervals of {} replicates do not part, neither beats the other",
+                repeat.count()
+            ),
+            false => String::new(),
+        };
+        let text = text + &chance;
         let fact = Fact::Reach { method, against, others: named, latency, wire, payload };
         Some(Finding { fact, text })
     }
@@ -232,11 +247,16 @@ impl Table<'_> {
         };
         let sizes = self.sizes();
         let &(bytes, at) = sizes.iter().find(|(bytes, _)| *bytes == 64).or_else(|| sizes.first())?;
-        let mean = |wanted| self.figures(others, method(wanted)?, bytes, Some(at))?.get(Metric::MeanNs);
-        let (prp_ns, sgl_ns, inline_ns) = (mean(Method::Prp)?, mean(Method::Sgl)?, mean(Method::Inline)?);
+        let of = |wanted| self.figures(others, method(wanted)?, bytes, Some(at));
+        let (prp, sgl, inline) = (of(Method::Prp)?, of(Method::Sgl)?, of(Method::Inline)?);
+        let mean = |figures: &Figures| figures.get(Metric::MeanNs);
+        let (prp_ns, sgl_ns, inline_ns) = (mean(&prp)?, mean(&sgl)?, mean(&inline)?);
+        let is_chance = [(&prp, &sgl), (&sgl, &inline), (&prp, &inline)]
+            .iter()
+            .any(|(one, other)| one.is_chance(other, Metric::MeanNs));
         let named = without(&self.plan.axes, others, &[self.method, self.size]);
         let (pages, setup) = (prp_ns - sgl_ns, sgl_ns - inline_ns);
-        if inline_ns >= prp_ns || equal(inline_ns, prp_ns) || pages < 0.0 || setup < 0.0 {
+        if is_chance || inline_ns >= prp_ns || equal(inline_ns, prp_ns) || pages < 0.0 || setup < 0.0 {
             return None;
         }
         let text = format!(

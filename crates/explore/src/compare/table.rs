@@ -41,11 +41,12 @@ impl Comparison {
                         PointOutcome::NotRun if *metric == self.metric => "not run".into(),
                         _ => NOTHING.into(),
                     },
-                    (Some(figure), Some(_)) => Cell::from(figure),
-                    (Some(figure), None) => Cell::from(metric.show(figure)),
+                    (Some(figure), Some(_)) => Cell::from(figure)
+                        .within(point.figures.and_then(|figures| figures.half_width(*metric))),
+                    (Some(_), None) => Cell::from(point.figures.and_then(|figures| figures.show(*metric))),
                 };
-                row.push(match self.ratio(index, *metric) {
-                    Some(ratio) => cell.below(difference(ratio)),
+                row.push(match self.difference(index, *metric) {
+                    Some(difference) => cell.below(difference),
                     None => cell,
                 });
             }
@@ -59,6 +60,30 @@ impl Comparison {
             table.row(row);
         }
         table
+    }
+
+    /// A figure against the baseline's, in words; `None` for the baseline itself.
+    fn difference(&self, index: usize, metric: Metric) -> Option<String> {
+        let ratio = self.ratio(index, metric)?;
+        let point = &self.points[index];
+        let base = self.points[point.against].seen.figures?;
+        Some(difference(if point.figures?.is_chance(&base, metric) { 1.0 } else { ratio }))
+    }
+
+    /// What is called equal, in words.
+    pub(super) fn equality(&self) -> String {
+        match self.repeat.is_several() {
+            true => "less than 1 %, or within chance".to_owned(),
+            false => "less than 1 %".to_owned(),
+        }
+    }
+
+    /// A note on replicates behind the number of points.
+    pub(super) fn replicates(&self) -> String {
+        match self.repeat.is_several() {
+            true => format!(", {} replicates each", self.repeat.count()),
+            false => String::new(),
+        }
     }
 
     /// A figure that is equal for all points is omitted first.
@@ -103,7 +128,13 @@ impl Comparison {
             true => String::new(),
             false => format!(", completions {}", completions.join(" and ")),
         };
-        let _ = writeln!(out, "{}: {} points{said}", self.scenario, grouped(self.points.len() as u64));
+        let _ = writeln!(
+            out,
+            "{}: {} points{}{said}",
+            self.scenario,
+            grouped(self.points.len() as u64),
+            self.replicates()
+        );
         if self.is_partial() {
             let run = self.points.iter().filter(|point| point.outcome != PointOutcome::NotRun).count();
             let _ = writeln!(out, "PARTIAL: the comparison was interrupted after {run} of them");
@@ -112,9 +143,16 @@ impl Comparison {
         out.table(&self.table());
         let _ = writeln!(
             out,
-            "Below each figure: compared with {} (`=`: less than 1 %). Latencies are of all I/Os; WA is write amplification.",
-            self.baseline
+            "Below each figure: compared with {} (`=`: {}). Latencies are of all I/Os; WA is write amplification.",
+            self.baseline,
+            self.equality()
         );
+        if self.repeat.is_several() {
+            let _ = writeln!(
+                out,
+                "Figures are means with their 95 % intervals; without one, all replicates are equal. The busiest resource is the first one's."
+            );
+        }
         for point in &self.points {
             if let PointOutcome::Failed(reason, _) = &point.outcome {
                 let choice = super::plan::describe(&self.axes, &point.seen.choice);
@@ -143,13 +181,13 @@ impl Comparison {
         let header = header.chain(Metric::ALL.iter().map(|metric| metric.key().to_owned()));
         let header = header.chain(["busiest".to_owned(), "busiest_mean".to_owned(), "against".to_owned()]);
         let header = header.chain(Metric::ALL.iter().map(|metric| format!("{}_ratio", metric.key())));
-        line(&mut out, header);
+        let several = self.repeat.is_several();
+        let half_widths = Metric::ALL.iter().filter(|_| several);
+        let header = header.chain(half_widths.clone().map(|metric| format!("{}_half_width", metric.key())));
+        line(&mut out, header.chain(several.then(|| "seeds".to_owned())));
         for (index, point) in self.points.iter().enumerate() {
-            let (status, reason) = match &point.outcome {
-                PointOutcome::Done(_) => ("done", ""),
-                PointOutcome::Failed(reason, _) => ("failed", reason.as_str()),
-                PointOutcome::NotRun => ("not-run", ""),
-            };
+            let (status, reason) = point.outcome.status();
+            let reason = reason.unwrap_or_default();
             let number = |number: Option<f64>| number.map(|number| number.to_string()).unwrap_or_default();
             let labels = (0..self.axes.len()).map(|axis| self.label(point, axis).to_owned());
             let figures = Metric::ALL
@@ -164,7 +202,12 @@ impl Comparison {
                 number(busiest.map(|(_, mean)| mean)),
                 point.against.to_string(),
             ]);
-            line(&mut out, cells.chain(ratios));
+            let half_widths = half_widths
+                .clone()
+                .map(|metric| number(point.figures.and_then(|figures| figures.half_width(*metric))));
+            let seeds: Vec<String> = point.replicates.iter().map(|one| one.seed.to_string()).collect();
+            let seeds = several.then(|| seeds.join(" "));
+            line(&mut out, cells.chain(ratios).chain(half_widths).chain(seeds));
         }
         out
     }

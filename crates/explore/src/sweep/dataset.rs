@@ -61,6 +61,23 @@ impl Sweep {
             schema.push(Column::new(metric.key(), DataType::Float64, metric.meaning()).nullable());
             columns.push(Arc::new(Float64Array::from_iter(rows.iter().map(|row| row.figures.get(metric)))));
         }
+        if self.repeat().is_several() {
+            for metric in Metric::ALL {
+                let name = format!("{}_half_width", metric.key());
+                let text = "Half width of the mean's 95 % interval, by Student's t";
+                schema.push(Column::new(&name, DataType::Float64, text).nullable());
+                let halves = rows.iter().map(|row| row.figures.half_width(metric));
+                columns.push(Arc::new(Float64Array::from_iter(halves)));
+            }
+            let seeds =
+                self.seeds().map(|seeds| seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(" "));
+            schema.push(Column::new(
+                "seeds",
+                DataType::Utf8,
+                "Seeds of the replicates, which the figures are means of",
+            ));
+            columns.push(Arc::new(StringArray::from_iter_values(seeds)));
+        }
         let busiest = || rows.iter().map(|row| row.busiest.as_ref());
         schema.push(Column::new("busiest", DataType::Utf8, "The busiest resource").nullable());
         let names = busiest().map(|busiest| busiest.map(|(name, _)| name.as_str()));

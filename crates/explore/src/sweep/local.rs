@@ -3,11 +3,12 @@
 use super::cache::PointCache;
 use super::plan::{Answer, Sweep};
 use super::task::{Ran, Task};
+use crate::replicate::locked;
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Points;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Mutex, mpsc};
 
 /// Options of running a sweep.
 pub struct LocalOptions<'a> {
@@ -17,7 +18,7 @@ pub struct LocalOptions<'a> {
     pub cache: Option<&'a PointCache>,
     /// Interrupt flag.
     pub interrupt: &'a Interrupt,
-    /// Progress counter of points.
+    /// Progress counter of runs.
     pub bar: &'a dyn Points,
 }
 
@@ -98,9 +99,4 @@ fn run_all(sweep: &mut Sweep, tasks: Vec<Task>, options: &LocalOptions<'_>) {
     while let Ok((_, ran)) = told.try_recv() {
         sweep.tell(ran);
     }
-}
-
-/// Locks a mutex. A poisoned lock is usable, because runs panic outside of it.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,7 @@
 //! A point's row: its outcome and its figures.
 
 use byteway_results::figures::{Figures, Metric};
+use byteway_results::replicates::of_replicate;
 use byteway_run::probe::PointOutcome;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,29 @@ impl Row {
     /// A figure that counts in a search, and for the best point: one of a run that did not fail.
     pub fn counting(&self, metric: Metric) -> Option<f64> {
         self.figures.get(metric).filter(|_| self.status == RowStatus::Done)
+    }
+
+    /// The row of a point with several replicates, by their seeds: the means of their figures, if all are complete, or they would be over
+    /// fewer. A single one's row is the point's.
+    pub(super) fn joined(mut rows: Vec<(u64, Row)>) -> Row {
+        if rows.len() == 1 {
+            return rows.remove(0).1;
+        }
+        let failure = rows.iter().enumerate().find_map(|(index, (seed, row))| {
+            let reason = of_replicate(index, rows.len(), *seed, row.reason.as_deref()?);
+            Some(Row::failed(reason))
+        });
+        let is_missing = rows.iter().any(|(_, row)| row.status == RowStatus::NotRun);
+        if let Some(row) = failure.or(is_missing.then(Row::not_run)) {
+            return row;
+        }
+        let figures: Vec<Figures> = rows.iter().map(|(_, row)| row.figures).collect();
+        Row { figures: Figures::mean_of(&figures), ..rows.swap_remove(0).1 }
+    }
+
+    /// Whether this point and another are within chance of each other in a figure.
+    pub(super) fn is_chance(&self, other: &Row, metric: Metric) -> bool {
+        self.figures.is_chance(&other.figures, metric)
     }
 
     /// A point that failed before it had a result.

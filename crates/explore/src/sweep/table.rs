@@ -21,7 +21,12 @@ impl Sweep {
         let metrics: Vec<Metric> =
             std::iter::once(main).chain(others.into_iter().filter(|metric| *metric != main)).collect();
         let keys = self.space().dimensions.iter().map(|one| Column::text(one.key()));
-        let figures = metrics.iter().map(|metric| Column::count(metric.header()));
+        // Means with their intervals are wide: what does not fit is named, rather than the keys wrapped.
+        let several = self.repeat().is_several();
+        let figures = metrics
+            .iter()
+            .enumerate()
+            .map(|(at, metric)| Column::count(metric.header()).rank(if several { at } else { 0 }));
         let mut table = TextTable::new(keys.chain(figures));
         let rows = self.rows();
         let choices = self.choices();
@@ -33,17 +38,21 @@ impl Sweep {
         order.sort_by(|one, other| worth(*one).total_cmp(&worth(*other)));
         for at in order.iter().take(ROWS_SHOWN) {
             let values = choices[*at].iter().map(|value| value.label.clone());
-            let figures = metrics.iter().map(|metric| {
-                rows[*at].figures.get(*metric).map_or_else(|| "–".to_owned(), |figure| metric.show(figure))
-            });
+            let figures = metrics
+                .iter()
+                .map(|metric| rows[*at].figures.show(*metric).unwrap_or_else(|| "–".to_owned()));
             table.row(values.chain(figures).map(Into::into).collect::<Vec<_>>());
         }
         let mut out = Printout::new(width);
         let (points, kept, ran) = self.counts();
         let _ = writeln!(
             out,
-            "{} points: {} run, {} from the cache{}",
+            "{} points{}: {} run, {} from the cache{}",
             grouped(points as u64),
+            match several {
+                true => format!(", {} replicates each", self.repeat().count()),
+                false => String::new(),
+            },
             grouped(ran as u64),
             grouped(kept as u64),
             if self.is_partial() { "; interrupted, the rest is missing" } else { "" }
@@ -78,7 +87,7 @@ impl Sweep {
             json!({ "key": one.key(), "paths": one.paths(), "values": values })
         };
         let dimensions: Vec<Value> = self.space().dimensions.iter().map(dimension).collect();
-        let json = json!({
+        let mut json = json!({
             "byteway": env!("CARGO_PKG_VERSION"),
             "scenario": self.space().input.path().file_stem().unwrap_or_default().to_string_lossy(),
             "search": self.space().search,
@@ -88,6 +97,9 @@ impl Sweep {
             "partial": self.is_partial(),
             "found": self.found(),
         });
+        if self.repeat().is_several() {
+            json["replicates"] = self.repeat().count().into();
+        }
         format!("{json:#}\n")
     }
 

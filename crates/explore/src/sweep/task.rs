@@ -1,4 +1,4 @@
-//! A point as it travels to another process, and what runs it there.
+//! A run of a point as it travels to another process, and what runs it there.
 
 use super::cache::PointCache;
 use super::row::Row;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// A point that can be sent to another machine: the text of its scenario travels with it. Traces do not; they must have the same paths there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Number of the point.
+    /// Number of the run: each point has as many as replicates.
     pub index: usize,
     /// Hash of the program's sources: another one would give other results.
     pub sources: String,
@@ -40,7 +40,7 @@ pub enum Origin {
 /// A point that has been run, or found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ran {
-    /// Number of the point.
+    /// Number of the run.
     pub index: usize,
     /// Its row.
     pub row: Row,

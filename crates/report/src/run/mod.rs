@@ -27,6 +27,7 @@ mod upkeep;
 
 use crate::shell::quoted;
 use crate::{Page, Section, Table, Tile};
+use byteway_results::replicates::Replicates;
 use byteway_results::results::Results;
 use byteway_results::results::steadiness::NOT_STEADY;
 use byteway_results::summary::{ClockKind, DRIVES_TITLE, Summary};
@@ -46,6 +47,7 @@ pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
     // The cost of I/O on the host covers all drives together, and is the same in each series.
     let whole = Steps::of(results.drives.first().map_or(&results.series, |drive| &drive.series));
     let first = [
+        replicates(summary),
         Some(flow::throughput(&steps, summary)),
         Some(flow::latency(&steps, results)),
         each_drive(summary),
@@ -72,6 +74,16 @@ pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
         sections: sections.flatten().collect(),
         ..Page::default()
     }
+}
+
+/// The means over replicates, if there are any.
+fn replicates(summary: &Summary) -> Option<Section> {
+    let replicates = summary.replicates.as_ref()?;
+    let section = Section::new("Replicates").list(replicates.sentences());
+    Some(match replicates.figures.is_empty() {
+        true => section,
+        false => section.table(Table::from(replicates.table()).caption("Means and their 95 % intervals")),
+    })
 }
 
 /// Drives shown in detail, at most: each takes some 100 kB of the page.
@@ -165,6 +177,8 @@ fn warnings(summary: &Summary) -> Vec<String> {
             grouped(failed)
         ));
     }
+    let missing = summary.replicates.iter().flat_map(Replicates::failures);
+    warnings.extend(missing.map(|failure| capitalized(&failure)));
     if summary.partial {
         let what = "Partial: the run was interrupted. The figures cover the completed I/Os.";
         warnings.push(what.to_owned());

@@ -4,6 +4,7 @@
 //!
 //! Shares are fractions of 1; times are in nanoseconds of the run's clock.
 
+pub mod batches;
 mod fio;
 mod parquet;
 pub mod steadiness;

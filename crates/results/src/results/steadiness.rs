@@ -32,16 +32,15 @@ const STEPS_LEAST: usize = 8;
 /// Free superblocks of a die by which the halves may differ: each die has one more or fewer as it collects.
 const FREE_OF_DIE: f64 = 0.25;
 
-/// A note for each job whose throughput differs between the halves, and one if what drifts in the drive differs.
-/// `drive` is the plan of the one drive whose figures the series has.
-pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan) -> Vec<String> {
+/// The steps in which all jobs run and are measured: none of runs in phases, or with jobs that begin later.
+pub(super) fn of_all_jobs<'a>(series: &'a Series, jobs: &[JobPlan]) -> Vec<&'a Point> {
     let Some(first) = jobs.first() else { return Vec::new() };
     let is_one_phase = |job: &JobPlan| job.phase == first.phase && job.start_delay.0 == 0;
     if !jobs.iter().all(is_one_phase) {
         return Vec::new();
     }
     let ramp_ns = jobs.iter().map(|job| job.ramp.0 as f64 / 1000.0).fold(series.measured_from_ns, f64::max);
-    let measured: Vec<_> = series.points.iter().filter(|point| point.begin_ns >= ramp_ns).collect();
+    let mut measured: Vec<_> = series.points.iter().filter(|point| point.begin_ns >= ramp_ns).collect();
     let is_at_work = |job: usize| {
         measured.iter().rposition(|point| {
             let of_job = &point.jobs[job];
@@ -49,8 +48,15 @@ pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan) -> Vec<String
         })
     };
     // Until the first job ends.
-    let Some(end) = (0..jobs.len()).filter_map(is_at_work).min() else { return Vec::new() };
-    let steps = &measured[..=end];
+    let end = (0..jobs.len()).filter_map(is_at_work).min();
+    measured.truncate(end.map_or(0, |end| end + 1));
+    measured
+}
+
+/// A note for each job whose throughput differs between the halves, and one if what drifts in the drive differs.
+/// `drive` is the plan of the one drive whose figures the series has.
+pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan) -> Vec<String> {
+    let steps = of_all_jobs(series, jobs);
     let (Some(begin_ns), Some(end_ns)) =
         (steps.first().map(|step| step.begin_ns), steps.last().map(|step| step.end_ns))
     else {

@@ -20,6 +20,7 @@ use std::ops::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::replicates::{MeanRow, Replicates};
 use byteway_link::{Direction, Entry, Ledger, Purpose};
 use byteway_text::number::ratio;
 
@@ -132,6 +133,14 @@ pub struct Summary {
     /// drive alone would have, over the time of its own jobs. Omitted if there is one drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<Summary>,
+    /// The same scenario with other seeds, and the means (`byteway run --repeat`); omitted for a single run. All other figures are those of
+    /// the first replicate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicates: Option<Replicates>,
+    /// Throughput and mean latency over 20 batches of a single run, with their 95 % intervals (`byteway run`): by how much they differ within
+    /// the run, not from seed to seed. Omitted where there are too few steps or I/Os, or the batches are correlated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub batch_means: Vec<MeanRow>,
 }
 
 /// The clock that measured the times.
@@ -443,6 +452,8 @@ mod tests {
             errors: vec![ErrorRow { status: "LBA Out of Range".to_owned(), count: 2 }],
             notes: vec!["a note".to_owned()],
             drives: Vec::new(),
+            replicates: None,
+            batch_means: Vec::new(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::latency::{latency_cells, latency_table, per_second};
 use super::upkeep::map_lookups;
 use super::{ClockKind, FlashUser, KindSummary, LinkRow, PathRow, QueryRow, Summary};
+use crate::metric::Metric;
 use byteway_scenario::profile::Completion;
 use byteway_text::number::ratio;
 use byteway_text::table::{Cell, Column, Printout, Quantity, TextTable, Width, grouped, number, rate, time};
@@ -50,6 +51,17 @@ impl Summary {
         );
         if self.partial {
             let _ = writeln!(out, "PARTIAL: the run was interrupted; the figures cover the completed I/Os");
+        }
+        if !self.batch_means.is_empty() {
+            let shown = self.batch_means.iter().filter_map(|row| {
+                let metric = Metric::named(&row.figure)?;
+                Some(format!("{} {}", metric.noun(), metric.show_mean(row.mean, row.half_width)))
+            });
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            let _ = writeln!(out, "within the run, from 20 batches, with 95 % intervals: {shown}");
+        }
+        if let Some(replicates) = &self.replicates {
+            replicates.write_tables(&mut out);
         }
         if let Some(kv) = &self.kv {
             kv.write_tables(&mut out);

@@ -116,6 +116,8 @@ fn results(writes: bool) -> Results {
         scenario: "first".to_owned(),
         drive: None,
         drives: Vec::new(),
+        replicates: None,
+        batch_means: Vec::new(),
         seed: 1,
         partial: false,
         drive_profile: Some("samsung-970-pro".to_owned()),

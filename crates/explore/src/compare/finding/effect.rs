@@ -2,7 +2,7 @@
 //! best p99 alone would not show a trade-off between them.
 
 use super::{Axis, Change, Fact, Finding, FindingInput, RIVALS_MAX, series, throughput_of, with};
-use byteway_results::figures::{Figures, Metric, difference, equal};
+use byteway_results::figures::{Figures, Metric, difference};
 
 /// Figures, in the order in which a sentence states them.
 const SHOWN: [Metric; 10] = [
@@ -52,8 +52,8 @@ fn is_of_drive(axis: &Axis) -> bool {
 fn effect(key: &str, others: String, values: (String, String), base: &Figures, figures: &Figures) -> Finding {
     let shown = [throughput_of([base, figures].into_iter())].into_iter().chain(SHOWN);
     let changes: Vec<Change> = shown
+        .filter(|metric| !base.is_close(figures, *metric))
         .filter_map(|metric| Some(Change { metric, from: base.get(metric)?, to: figures.get(metric)? }))
-        .filter(|change| !equal(change.from, change.to))
         .collect();
     let words = |change: &Change| {
         let Change { metric, from, to } = *change;
@@ -61,7 +61,7 @@ fn effect(key: &str, others: String, values: (String, String), base: &Figures, f
         format!("{} {} instead of {}{factor}", metric.noun(), metric.show(to), metric.show(from))
     };
     let said = match changes.is_empty() {
-        true => "no change (within 1 %)".to_owned(),
+        true => format!("no change ({})", base.closeness()),
         false => changes.iter().map(words).collect::<Vec<_>>().join(", "),
     };
     let text = format!("{}{key}={} versus {}: {said}", with(&others), values.1, values.0);

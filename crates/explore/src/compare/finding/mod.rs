@@ -14,7 +14,8 @@
 //!
 //! An *effect* is the set of figures that differ between the first value of a key of the drive and another.
 //!
-//! No claim is made about a difference below 1 %, a knee in fewer than three points, or a failed point.
+//! No claim is made about a difference below 1 %, a knee in fewer than three points, or a failed point; nor, of points with several
+//! replicates, about a difference whose 95 % intervals overlap.
 
 mod effect;
 
@@ -273,9 +274,9 @@ pub fn most_telling_first(findings: &mut Vec<Finding>) {
     findings.extend(first.into_iter().chain(rest));
 }
 
-/// All findings on the points.
-pub fn findings(axes: &[Axis], points: &[FindingInput]) -> Vec<Finding> {
-    let mut all = best(axes, points);
+/// All findings on the points. `by_latency` if throughput says nothing of the drive, because it is what was asked for.
+pub fn findings(axes: &[Axis], points: &[FindingInput], by_latency: bool) -> Vec<Finding> {
+    let mut all = best(axes, points, by_latency);
     all.extend(capped(effect::effects(axes, points)));
     let knees = axes.iter().enumerate().filter(|(_, axis)| axis.is_numeric());
     let knees =
@@ -381,11 +382,15 @@ fn knee(axes: &[Axis], points: &[FindingInput], series: &Series) -> Option<Findi
     }
     let metric = throughput_of(seen.iter().map(|(_, figures)| *figures));
     let x: Vec<f64> = seen.iter().map(|(_, figures)| figures.get(metric).unwrap_or(0.0)).collect();
+    let is_close = |a: usize, b: usize| seen[a].1.is_close(seen[b].1, metric);
     let label = |at: usize| axis.values[seen[at].0.choice[series.axis]].label.clone();
-    let (least, most) = x.iter().fold((f64::MAX, 0.0f64), |(least, most), x| (least.min(*x), most.max(*x)));
-    let first_best = x.iter().position(|x| equal(*x, most))?;
+    let by_throughput = |a: &usize, b: &usize| x[*a].total_cmp(&x[*b]);
+    let (lowest, highest) = ((0..x.len()).min_by(by_throughput)?, (0..x.len()).max_by(by_throughput)?);
+    let most = x[highest];
+    let first_best = (0..x.len()).find(|at| is_close(*at, highest))?;
     let last = x.len() - 1;
-    let plateau = x.iter().rposition(|x| *x < PLATEAU * most).map_or(0, |below| below + 1);
+    let is_below = |at: &usize| x[*at] < PLATEAU * most && !is_close(*at, highest);
+    let plateau = (0..x.len()).rev().find(is_below).map_or(0, |below| below + 1);
     let noun = metric.noun();
     let shown = match metric {
         Metric::Iops => iops(most),
@@ -393,8 +398,8 @@ fn knee(axes: &[Axis], points: &[FindingInput], series: &Series) -> Option<Findi
     };
     let key = &axis.key;
     let mut text = with(&series.others(axes));
-    if equal(least, most) {
-        text += &format!("{noun} do not depend on {key} ({shown}, within 1 %)");
+    if is_close(lowest, highest) {
+        text += &format!("{noun} do not depend on {key} ({shown}, {})", seen[0].1.closeness());
     } else if plateau > last {
         let (at, end) = (label(first_best), label(last));
         text += &format!(
@@ -451,7 +456,23 @@ fn power_peak(seen: &[(&FindingInput, &Figures)], x: &[f64]) -> Option<usize> {
     let latency = latency.filter(|latency| latency.iter().all(|ns| *ns > 0.0))?;
     let power: Vec<f64> = x.iter().zip(&latency).map(|(x, latency)| x / latency).collect();
     let most = power.iter().copied().fold(0.0, f64::max);
-    power.iter().position(|power| equal(*power, most))
+    let peak = power.iter().position(|power| equal(*power, most))?;
+    // A peak that the intervals do not tell from another point is none.
+    let is_chance = |at: usize| at != peak && is_power_chance(seen[at].1, seen[peak].1);
+    (!(0..power.len()).any(is_chance)).then_some(peak)
+}
+
+/// Whether the intervals of two points' power (throughput / latency) overlap: the bounds of a quotient are the quotients of bounds. Never in
+/// single runs.
+pub(crate) fn is_power_chance(one: &Figures, other: &Figures) -> bool {
+    let bounds = |figures: &Figures| {
+        let (iops, mean) = (figures.get(Metric::Iops)?, figures.get(Metric::MeanNs)?);
+        let (of_iops, of_mean) = (figures.half_width(Metric::Iops)?, figures.half_width(Metric::MeanNs)?);
+        let high = if mean > of_mean { (iops + of_iops) / (mean - of_mean) } else { f64::INFINITY };
+        Some(((iops - of_iops) / (mean + of_mean), high))
+    };
+    let both = bounds(one).zip(bounds(other));
+    both.is_some_and(|((low, high), (other_low, other_high))| low <= other_high && other_low <= high)
 }
 
 /// Figures in which one value may overtake another. I/Os and bytes per second are equivalent.
@@ -512,7 +533,7 @@ fn between(
             .filter_map(|(at, of_a, of_b)| {
                 let (a, b) = (of_a.get(metric)?, of_b.get(metric)?);
                 let lead = if metric.more_is_better() { b - a } else { a - b };
-                let who = if equal(a, b) { 0 } else { lead.total_cmp(&0.0) as i32 };
+                let who = if of_a.is_close(of_b, metric) { 0 } else { lead.total_cmp(&0.0) as i32 };
                 Some((*at, lead, who))
             })
             .collect();
@@ -585,38 +606,41 @@ fn interpolated(axis: &Axis, leads: &[(usize, f64, i32)]) -> Option<f64> {
     Some(low + part * (high - low))
 }
 
-fn best(axes: &[Axis], points: &[FindingInput]) -> Vec<Finding> {
+fn best(axes: &[Axis], points: &[FindingInput], by_latency: bool) -> Vec<Finding> {
     let done: Vec<(usize, &Figures)> =
         points.iter().enumerate().filter_map(|(at, point)| Some((at, point.figures.as_ref()?))).collect();
     if done.len() < 2 {
         return Vec::new();
     }
-    let throughput = throughput_of(done.iter().map(|(_, figures)| *figures));
+    let first = match by_latency {
+        true => (Metric::MeanNs, "lowest mean latency"),
+        false => (throughput_of(done.iter().map(|(_, figures)| *figures)), "highest throughput"),
+    };
+    let closeness = done[0].1.closeness();
     let mut found = Vec::new();
-    for (metric, noun) in [(throughput, "highest throughput"), (Metric::P99Ns, "lowest p99 latency")] {
-        let all: Vec<(usize, f64, f64)> = done
+    for (metric, noun) in [first, (Metric::P99Ns, "lowest p99 latency")] {
+        let all: Vec<(usize, f64, f64, &Figures)> = done
             .iter()
             .filter_map(|(at, figures)| {
-                Some((*at, figures.get(metric)?, figures.get(Metric::MeanNs).unwrap_or(0.0)))
+                Some((*at, figures.get(metric)?, figures.get(Metric::MeanNs).unwrap_or(0.0), *figures))
             })
             .collect();
         let sign = if metric.more_is_better() { -1.0 } else { 1.0 };
-        let Some(top) =
-            all.iter().map(|(_, value, _)| *value).min_by(|a, b| (sign * a).total_cmp(&(sign * b)))
-        else {
+        let Some((.., top)) = all.iter().min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1))) else {
             continue;
         };
-        let mut equals: Vec<_> = all.iter().filter(|(_, value, _)| equal(*value, top)).copied().collect();
+        let mut equals: Vec<_> =
+            all.iter().filter(|(.., figures)| figures.is_close(top, metric)).copied().collect();
         if equals.len() == all.len() {
-            let what = format!("all {} points are equal in {} (within 1 %)", all.len(), metric.noun());
-            let (point, _, _) = equals.remove(0);
-            let equal = equals.iter().map(|(at, _, _)| *at).collect();
+            let what = format!("all {} points are equal in {} ({closeness})", all.len(), metric.noun());
+            let (point, ..) = equals.remove(0);
+            let equal = equals.iter().map(|(at, ..)| *at).collect();
             found.push(Finding { fact: Fact::Best { metric, point, equal }, text: what });
             continue;
         }
-        let least = equals.iter().map(|(_, _, mean)| *mean).fold(f64::MAX, f64::min);
-        let Some(chosen) = equals.iter().position(|(_, _, mean)| equal(*mean, least)) else { continue };
-        let (point, value, _) = equals.remove(chosen);
+        let least = equals.iter().map(|(_, _, mean, _)| *mean).fold(f64::MAX, f64::min);
+        let Some(chosen) = equals.iter().position(|(_, _, mean, _)| equal(*mean, least)) else { continue };
+        let (point, value, ..) = equals.remove(chosen);
         let shown = match metric {
             Metric::Iops => iops(value),
             _ => metric.show(value),
@@ -625,12 +649,12 @@ fn best(axes: &[Axis], points: &[FindingInput]) -> Vec<Finding> {
         match equals.len() {
             0 => {}
             1..=3 => {
-                let names = equals.iter().map(|(at, _, _)| describe(axes, &points[*at].choice));
-                text += &format!(" (equal within 1 %: {})", names.collect::<Vec<_>>().join("; "));
+                let names = equals.iter().map(|(at, ..)| describe(axes, &points[*at].choice));
+                text += &format!(" (equal {closeness}: {})", names.collect::<Vec<_>>().join("; "));
             }
-            more => text += &format!(" ({more} others are equal within 1 %)"),
+            more => text += &format!(" ({more} others are equal {closeness})"),
         }
-        let equal = equals.iter().map(|(at, _, _)| *at).collect();
+        let equal = equals.iter().map(|(at, ..)| *at).collect();
         found.push(Finding { fact: Fact::Best { metric, point, equal }, text });
     }
     found

@@ -31,7 +31,7 @@ fn depths(iops: impl Fn(f64) -> f64) -> Vec<Finding> {
             FindingInput { choice: vec![at], figures: Some(found), outstanding: Some(1 << at) }
         })
         .collect();
-    findings(&[axis("iodepth=1..256x2")], &points)
+    findings(&[axis("iodepth=1..256x2")], &points, false)
 }
 
 fn knee_of(found: &[Finding]) -> (&Fact, &str) {
@@ -87,7 +87,7 @@ fn no_knee_is_claimed_where_there_is_none() {
         figures: Some(figures(1000.0 * (at + 1) as f64, 1e6, 1.0, 1.0)),
         outstanding: Some(at as u64 + 1),
     };
-    let found = findings(&[two], &[seen(0), seen(1)]);
+    let found = findings(&[two], &[seen(0), seen(1)], false);
     assert!(found.iter().all(|finding| matches!(finding.fact, Fact::Best { .. })), "{found:?}");
 }
 
@@ -103,7 +103,7 @@ fn a_crossover_is_placed_and_its_absence_is_said() {
             FindingInput { choice: vec![method, size], figures: Some(found), outstanding: None }
         })
         .collect();
-    let found = findings(&axes, &points);
+    let found = findings(&axes, &points, false);
     let crossing = found.iter().find(|finding| matches!(finding.fact, Fact::Crossover { .. })).unwrap();
     // Halfway on the logarithmic axis.
     assert_eq!(
@@ -111,7 +111,7 @@ fn a_crossover_is_placed_and_its_absence_is_said() {
         "sgl overtakes prp between bs 512 B and 1 KiB (at about 724 B by interpolation), in wire bytes per I/O"
     );
     // A stepwise change may be anywhere between distant values.
-    let apart = findings(&[axis("method=prp,sgl"), axis("bs=512 B,4 KiB,8 KiB")], &points);
+    let apart = findings(&[axis("method=prp,sgl"), axis("bs=512 B,4 KiB,8 KiB")], &points, false);
     let crossing = apart.iter().find(|finding| matches!(finding.fact, Fact::Crossover { .. })).unwrap();
     assert_eq!(crossing.text, "sgl overtakes prp between bs 512 B and 4 KiB, in wire bytes per I/O");
     let never = found.iter().find(|finding| matches!(finding.fact, Fact::NoCrossover { .. })).unwrap();
@@ -128,7 +128,7 @@ fn a_crossover_is_placed_and_its_absence_is_said() {
             FindingInput { figures: Some(figures(1000.0, 1000.0, 600.0 * tilt, 512.0)), ..point.clone() }
         })
         .collect();
-    let found = findings(&axes, &even);
+    let found = findings(&axes, &even, false);
     assert!(!found.iter().any(|finding| matches!(finding.fact, Fact::Crossover { .. })), "{found:?}");
     assert!(found[0].text.contains("all 6 points are equal in IOPS"), "{}", found[0].text);
 }
@@ -181,4 +181,77 @@ fn what_is_trivial_of_sizes_comes_last() {
     let texts: Vec<&str> = all.iter().map(|finding| finding.text.as_str()).collect();
     assert_eq!(texts[..4], ["inline, latency", "piggyback, latency", "sgl, latency", "inline, bytes"]);
     assert_eq!(texts.len(), 8, "none is lost");
+}
+
+/// Two drives, each with figures of three replicates around a mean.
+fn replicated(slow: f64, fast: f64, spread: f64) -> Vec<FindingInput> {
+    let point = |(at, iops): (usize, f64)| {
+        let runs = [-spread, 0.0, spread].map(|by| figures(iops + by, 1e9 / (iops + by), 1.0, 1.0));
+        FindingInput { choice: vec![at], figures: Some(Figures::mean_of(&runs)), outstanding: None }
+    };
+    [slow, fast].into_iter().enumerate().map(point).collect()
+}
+
+// 4 % between drives whose own runs differ by 10 % are called a finding otherwise, and the next seed says the opposite.
+#[test]
+fn a_difference_within_chance_is_no_finding() {
+    let axes = [axis("drive.profile=a,b")];
+    let chance = findings(&axes, &replicated(1000.0, 1040.0, 50.0), false);
+    assert_eq!(
+        chance[0].text,
+        "all 2 points are equal in IOPS (within 1 %, or within chance at 3 replicates)"
+    );
+    let certain = findings(&axes, &replicated(1000.0, 1040.0, 5.0), false);
+    assert!(certain[0].text.starts_with("highest throughput: 1040 IOPS at drive.profile=b"), "{certain:?}");
+    let axes = [axis("flash.suspend.most=0,16")];
+    let effect = |spread: f64| {
+        let found = findings(&axes, &replicated(1000.0, 1040.0, spread), false);
+        found.into_iter().find(|finding| matches!(finding.fact, Fact::Effect { .. })).unwrap().text
+    };
+    assert!(
+        effect(50.0).ends_with("no change (within 1 %, or within chance at 3 replicates)"),
+        "{}",
+        effect(50.0)
+    );
+    assert!(effect(5.0).contains("IOPS 1,040 instead of 1,000"), "{}", effect(5.0));
+}
+
+// At its knee a drive has little more power than next to it: with wide intervals another seed would put the knee elsewhere.
+#[test]
+fn a_knee_within_chance_is_not_claimed() {
+    let of = |spread: f64| {
+        let point = |at: usize| {
+            let depth = f64::from(1 << at);
+            let runs = [-spread, 0.0, spread].map(|by| {
+                let iops = 400e3 * (depth / 16.0).min(1.0) * (1.0 + by);
+                figures(iops, depth * 1e9 / iops, 1.0, 1.0)
+            });
+            FindingInput {
+                choice: vec![at],
+                figures: Some(Figures::mean_of(&runs)),
+                outstanding: Some(1 << at),
+            }
+        };
+        let points: Vec<FindingInput> = (0..9).map(point).collect();
+        let found = findings(&[axis("iodepth=1..256x2")], &points, false);
+        let Fact::Knee { knee, .. } = knee_of(&found).0.clone() else { panic!("{found:?}") };
+        knee
+    };
+    assert_eq!((of(0.001).as_deref(), of(0.2)), (Some("16"), None));
+}
+
+// The throughput of an open loop is what the scenario asks for: that no drive is faster says nothing of them.
+#[test]
+fn open_loops_are_told_by_their_latency() {
+    let points = replicated(1000.0, 1040.0, 0.0);
+    let metrics = |by_latency: bool| {
+        let found = findings(&[axis("drive.profile=a,b")], &points, by_latency);
+        let metric = |finding: Finding| match finding.fact {
+            Fact::Best { metric, .. } => Some(metric),
+            _ => None,
+        };
+        found.into_iter().filter_map(metric).collect::<Vec<_>>()
+    };
+    assert_eq!(metrics(true), [Metric::MeanNs, Metric::P99Ns]);
+    assert_eq!(metrics(false), [Metric::Iops, Metric::P99Ns]);
 }

@@ -32,6 +32,18 @@ pub(in crate::sweep) fn metric(name: &str, key: &str) -> Result<Metric, InputErr
 pub(in crate::sweep) fn best(rows: &[Row], metric: Metric) -> Option<String> {
     let figures = rows.iter().filter_map(|row| Some((row, row.counting(metric)?)));
     let better = |one: f64, other: f64| if metric.more_is_better() { one > other } else { one < other };
-    let best = figures.reduce(|best, row| if better(row.1, best.1) { row } else { best })?;
-    Some(format!("the best {}: {} with {}", metric.noun(), metric.show(best.1), best.0.named()))
+    let (best, _) = figures.reduce(|best, row| if better(row.1, best.1) { row } else { best })?;
+    let counts = |row: &&Row| row.counting(metric).is_some() && !std::ptr::eq(*row, best);
+    let others = rows.iter().filter(counts).filter(|row| row.is_chance(best, metric)).count();
+    let shown = best.figures.show(metric)?;
+    Some(format!("the best {}: {shown} with {}{}", metric.noun(), best.named(), within_chance(others)))
+}
+
+/// A note on points that are as good as the best for all that the replicates tell.
+pub(in crate::sweep) fn within_chance(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => "; within chance of another point".to_owned(),
+        others => format!("; within chance of {others} other points"),
+    }
 }

@@ -37,10 +37,13 @@ impl Crossover {
         Ok(Crossover { metric, numeric, along: in_order(along), pair, asked: Vec::new() })
     }
 
-    /// Whether the second value leads at each index that was run; points without figures are omitted.
-    fn leads(&self, rows: &[Row]) -> Vec<(usize, bool)> {
+    /// Whether the second value leads at each index that was run; points without figures are omitted, and with `beyond_chance` those whose
+    /// intervals do not part.
+    fn leads(&self, rows: &[Row], beyond_chance: bool) -> Vec<(usize, bool)> {
         let pairs = self.asked.iter().zip(rows.chunks(2));
+        let is_chance = |pair: &[Row]| matches!(pair, [one, other] if one.is_chance(other, self.metric));
         let mut leads: Vec<(usize, bool)> = pairs
+            .filter(|(_, pair)| !beyond_chance || !is_chance(pair))
             .filter_map(|(at, pair)| {
                 let first = pair.first()?.counting(self.metric)?;
                 let second = pair.get(1)?.counting(self.metric)?;
@@ -53,8 +56,7 @@ impl Crossover {
     }
 
     /// The two neighboring indices between which the lead changes first.
-    fn change(&self, rows: &[Row]) -> Option<((usize, bool), (usize, bool))> {
-        let leads = self.leads(rows);
+    fn change(leads: &[(usize, bool)]) -> Option<((usize, bool), (usize, bool))> {
         leads.windows(2).find(|two| two[0].1 != two[1].1).map(|two| (two[0], two[1]))
     }
 
@@ -68,7 +70,7 @@ impl Crossover {
 
 impl Search for Crossover {
     fn next(&mut self, rows: &[Row]) -> Vec<Choice> {
-        let mut wanted = match self.change(rows) {
+        let mut wanted = match Crossover::change(&self.leads(rows, false)) {
             None if self.asked.is_empty() => vec![0, (self.along.len() - 1) / 2, self.along.len() - 1],
             None => Vec::new(),
             Some(((low, _), (high, _))) if high - low > 1 => vec![usize::midpoint(low, high)],
@@ -83,7 +85,8 @@ impl Search for Crossover {
     fn found(&self, rows: &[Row]) -> Option<String> {
         let name = |is_second: bool| &self.pair[usize::from(is_second)].label;
         let noun = self.metric.noun();
-        match self.change(rows) {
+        let (all, leads) = (self.leads(rows, false), self.leads(rows, true));
+        match Crossover::change(&leads) {
             Some(((low, before), (high, after))) => Some(format!(
                 "{} has the better {noun} up to {}, {} from {} on",
                 name(before),
@@ -91,9 +94,13 @@ impl Search for Crossover {
                 name(after),
                 self.along[high].label
             )),
+            None if leads.is_empty() && !all.is_empty() => {
+                Some(format!("the difference in {noun} is within chance at every value that was run"))
+            }
             None => {
-                let is_second = self.leads(rows).first()?.1;
-                Some(format!("{} has the better {noun} at every value that was run", name(is_second)))
+                let is_second = leads.first()?.1;
+                let chance = if leads.len() < all.len() { ", unless it is within chance" } else { "" };
+                Some(format!("{} has the better {noun} at every value that was run{chance}", name(is_second)))
             }
         }
     }

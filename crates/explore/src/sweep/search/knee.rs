@@ -3,7 +3,8 @@
 //! A few values over the whole range first; then those halfway to the neighbors of the best, until its neighbors have been run. With one
 //! maximum this finds it in some 2 log n runs; with several it finds one of them.
 
-use super::contract::{Choice, Search};
+use super::contract::{Choice, Search, within_chance};
+use crate::compare::is_power_chance;
 use crate::sweep::dimension::Dimension;
 use crate::sweep::row::Row;
 use byteway_results::figures::Metric;
@@ -81,13 +82,18 @@ impl Search for Knee {
 
     fn found(&self, rows: &[Row]) -> Option<String> {
         let (at, row) = self.best(rows)?;
-        let (iops, mean) = (row.counting(Metric::Iops)?, row.counting(Metric::MeanNs)?);
+        let (iops, mean) = (row.figures.show(Metric::Iops)?, row.figures.show(Metric::MeanNs)?);
         let end = match at {
             0 => "; it is the first value, so the knee may lie before it",
             at if at + 1 == self.values.len() => "; it is the last value, so the knee may lie beyond it",
             _ => "",
         };
-        let (iops, mean) = (Metric::Iops.show(iops), Metric::MeanNs.show(mean));
-        Some(format!("the most throughput for its latency: {iops} IOPS at {mean} with {}{end}", row.named()))
+        let is_chance = |other: &&Row| {
+            let counts = Knee::power(other).is_some() && !std::ptr::eq(*other, row);
+            counts && is_power_chance(&row.figures, &other.figures)
+        };
+        let chance = within_chance(rows.iter().filter(is_chance).count());
+        let name = row.named();
+        Some(format!("the most throughput for its latency: {iops} IOPS at {mean} with {name}{end}{chance}"))
     }
 }

@@ -112,3 +112,68 @@ impl SearchSection {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::row::{Row, RowStatus};
+    use byteway_results::figures::Figures;
+
+    fn dimension(key: &str, values: &str) -> Dimension {
+        let section: crate::sweep::DimensionSection =
+            serde_json::from_value(serde_json::json!({ "key": key, "values": values })).unwrap();
+        section.check(crate::compare::Jobs { blocks: 1, ..Default::default() }).unwrap()
+    }
+
+    /// Three replicates with this throughput in the mean, one outstanding I/O each.
+    fn row(name: &str, iops: f64, spread: f64) -> Row {
+        let of = |by: f64| {
+            Figures::from_fn(|metric| match metric {
+                Metric::Iops => Some(iops + by),
+                Metric::MeanNs => Some(1e9 / (iops + by)),
+                _ => None,
+            })
+        };
+        let figures = Figures::mean_of(&[-spread, 0.0, spread].map(of));
+        Row { status: RowStatus::Done, reason: None, figures, ..Row::not_run() }.with_name(name.to_owned())
+    }
+
+    // Another seed would name another point, or another leader: what is found must say where chance decides.
+    #[test]
+    fn what_is_found_says_where_it_is_chance() {
+        let section = |method| SearchSection { method, ..SearchSection::default() };
+        let depths = [dimension("iodepth", "1,2,4")];
+        let find = |method, dimensions: &[Dimension], rows: &dyn Fn(f64) -> Vec<Row>, spread: f64| {
+            let mut search = section(method).start(dimensions).unwrap();
+            let asked = search.next(&[]);
+            assert!(!asked.is_empty());
+            search.found(&rows(spread)).unwrap()
+        };
+        let three = |spread: f64| {
+            let values = [("iodepth=1", 1000.0), ("iodepth=2", 1040.0), ("iodepth=4", 600.0)];
+            values.map(|(name, iops)| row(name, iops, spread)).to_vec()
+        };
+        let best = |spread| find(SearchMethod::Grid, &depths, &three, spread);
+        assert!(best(50.0).ends_with("with iodepth=2; within chance of another point"), "{}", best(50.0));
+        assert!(best(5.0).ends_with("with iodepth=2"), "{}", best(5.0));
+        let knee = |spread| find(SearchMethod::Knee, &depths, &three, spread);
+        assert!(knee(50.0).ends_with("within chance of another point"), "{}", knee(50.0));
+        assert!(!knee(5.0).contains("chance"), "{}", knee(5.0));
+        // At 1 the first leads by little, at 2 the second by little, at 4 by much.
+        let both = [dimension("iodepth", "1,2,4"), dimension("method", "prp,inline")];
+        let six = |spread: f64| {
+            let pairs = [(1000.0, 980.0), (1000.0, 1040.0), (1000.0, 2000.0)];
+            pairs
+                .iter()
+                .flat_map(|(prp, inline)| [row("prp", *prp, spread), row("inline", *inline, spread)])
+                .collect()
+        };
+        let crossover = |spread| find(SearchMethod::Crossover, &both, &six, spread);
+        assert_eq!(crossover(1.0), "prp has the better IOPS up to 1, inline from 2 on");
+        assert_eq!(
+            crossover(50.0),
+            "inline has the better IOPS at every value that was run, unless it is within chance"
+        );
+        assert_eq!(crossover(1000.0), "the difference in IOPS is within chance at every value that was run");
+    }
+}

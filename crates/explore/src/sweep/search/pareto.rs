@@ -44,16 +44,18 @@ impl Pareto {
         Some((cost(self.metrics.0)?, cost(self.metrics.1)?))
     }
 
-    /// Indices of the rows on the front.
+    /// Indices of the rows on the front: those that no other beats beyond chance.
     fn front(&self, rows: &[Row]) -> Vec<usize> {
         let costs: Vec<Option<(f64, f64)>> = rows.iter().map(|row| self.costs(row)).collect();
-        let is_beaten = |own: (f64, f64)| {
-            costs
-                .iter()
-                .flatten()
-                .any(|other| other.0 <= own.0 && other.1 <= own.1 && (other.0 < own.0 || other.1 < own.1))
+        let beats = |other: usize, at: usize| {
+            let (Some(less), Some(own)) = (costs[other], costs[at]) else { return false };
+            let is_certain = |metric: Metric| !rows[at].is_chance(&rows[other], metric);
+            let is_first = less.0 < own.0 && is_certain(self.metrics.0);
+            let is_second = less.1 < own.1 && is_certain(self.metrics.1);
+            less.0 <= own.0 && less.1 <= own.1 && (is_first || is_second)
         };
-        (0..rows.len()).filter(|at| costs[*at].is_some_and(|own| !is_beaten(own))).collect()
+        let is_beaten = |at: usize| (0..rows.len()).any(|other| beats(other, at));
+        (0..rows.len()).filter(|at| costs[*at].is_some() && !is_beaten(*at)).collect()
     }
 
     fn first(&self) -> Vec<Vec<usize>> {
@@ -120,8 +122,7 @@ impl Search for Pareto {
         let (metric, against) = self.metrics;
         let shown = front.iter().map(|at| {
             let row = &rows[*at];
-            let show =
-                |metric: Metric| row.counting(metric).map_or_else(String::new, |value| metric.show(value));
+            let show = |metric: Metric| row.figures.show(metric).unwrap_or_default();
             format!("{} and {} with {}", show(metric), show(against), row.named())
         });
         let shown: Vec<String> = shown.collect();
