@@ -64,11 +64,15 @@ pub(super) fn section(comparison: &Comparison) -> Option<Section> {
     let said = |point: &&Priced| {
         format!("{}: {:.2} dollars, {}", point.name, point.dollars, rate(point.bytes_per_second))
     };
+    let chance = match comparison.repeat.is_several() {
+        true => " The front is that of the means: by chance a point close to it may be on it.",
+        false => "",
+    };
     Some(
         Section::new("Throughput by cost")
             .text("Cheaper and faster points, to the upper left, are better. The Pareto-optimal points, from the cheapest on:")
             .list(front.iter().map(said))
-            .figure(Figure::new("Pareto front", format!("Higher and further left is better.{}", undrawn(others.len())), chart).wide()),
+            .figure(Figure::new("Pareto front", format!("Higher and further left is better.{}{chance}", undrawn(others.len())), chart).wide()),
     )
 }
 
