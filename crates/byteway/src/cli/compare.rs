@@ -69,7 +69,7 @@ pub(super) struct Arguments {
     /// latency if transfer methods or open loops are compared.
     #[arg(long, value_name = "FIGURE", value_parser = metric)]
     metric: Option<Metric>,
-    /// Run every point N times with other seeds, the first of which is the scenario's own: figures are then means with 95 % intervals.
+    /// Run every point with N seeds, the first of which is the scenario's own: figures are then means with 95 % intervals.
     #[arg(long, value_name = "N", default_value = "1", hide_default_value = true, value_parser = repeat)]
     repeat: Repeat,
     /// Write the results to DIR, which is created if necessary, and resume from the results in it.

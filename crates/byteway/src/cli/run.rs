@@ -64,7 +64,7 @@ pub(super) struct Arguments {
     /// Value of ${NAME} in a fio job file. Repeatable.
     #[arg(long = "define", value_name = "NAME=VALUE")]
     defines: Vec<String>,
-    /// Run the scenario N times with other seeds, the first of which is the scenario's own: figures are then means with 95 % intervals.
+    /// Run the scenario with N seeds, the first of which is its own, and add the means of its figures with 95 % intervals.
     #[arg(long, value_name = "N", default_value = "1", hide_default_value = true, value_parser = repeat)]
     repeat: Repeat,
     /// Number of replicates run in parallel. Default: one per processor. The results do not depend on it.

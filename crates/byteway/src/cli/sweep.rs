@@ -47,7 +47,7 @@ pub(super) struct Arguments {
     /// Replace or add a key of the scenario in every point. Repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Run every point N times with other seeds, the first of which is the scenario's own: figures are then means with 95 % intervals.
+    /// Run every point with N seeds, the first of which is the scenario's own: figures are then means with 95 % intervals.
     #[arg(long, value_name = "N", default_value = "1", hide_default_value = true, value_parser = repeat)]
     repeat: Repeat,
     /// Write sweep.parquet and sweep.json to DIR, which is created if necessary.

@@ -391,6 +391,8 @@ fn knee(axes: &[Axis], points: &[FindingInput], series: &Series) -> Option<Findi
     let last = x.len() - 1;
     let is_below = |at: &usize| x[*at] < PLATEAU * most && !is_close(*at, highest);
     let plateau = (0..x.len()).rev().find(is_below).map_or(0, |below| below + 1);
+    let is_chance = x.iter().skip(plateau).any(|x| *x < PLATEAU * most);
+    let or_chance = if is_chance { ", or within chance of it" } else { "" };
     let noun = metric.noun();
     let shown = match metric {
         Metric::Iops => iops(most),
@@ -415,15 +417,25 @@ fn knee(axes: &[Axis], points: &[FindingInput], series: &Series) -> Option<Findi
             label(last - 1)
         );
     } else if plateau == 0 {
-        text += &format!("{noun} are within 5 % of their best ({shown}) at every {key}");
+        text += &format!("{noun} are within 5 % of their best ({shown}{or_chance}) at every {key}");
     } else {
-        text += &format!("{noun} are within 5 % of their best ({shown}) from {key} {} on", label(plateau));
+        text += &format!(
+            "{noun} are within 5 % of their best ({shown}{or_chance}) from {key} {} on",
+            label(plateau)
+        );
     }
     let rises = seen.windows(2).all(|pair| pair[0].0.outstanding < pair[1].0.outstanding);
     let concurrency = metric == Metric::Iops && rises && seen[0].0.outstanding.is_some();
     let (mut knee, mut little) = (None, None);
     // Where throughput is proportional to the depth, or constant, power is largest at an end: no knee.
-    let turn = concurrency.then(|| power_peak(&seen, &x)).flatten().filter(|at| (1..last).contains(at));
+    let turn = concurrency.then(|| power_peak(&seen, &x)).flatten().filter(|(at, _)| (1..last).contains(at));
+    if let Some((_, false)) = turn {
+        text += &format!(
+            "; there is no certain knee: several values are equal in throughput relative to latency ({})",
+            seen[0].1.closeness()
+        );
+    }
+    let turn = turn.filter(|(_, is_certain)| *is_certain).map(|(at, _)| at);
     if let (Some(at), Some(alone_ns), Some(measured_at)) =
         (turn, seen[0].1.get(Metric::MeanNs), seen[0].0.outstanding)
     {
@@ -450,16 +462,15 @@ fn knee(axes: &[Axis], points: &[FindingInput], series: &Series) -> Option<Findi
     Some(Finding { fact, text })
 }
 
-/// The first point whose power (throughput / latency) is within 1 % of the largest.
-fn power_peak(seen: &[(&FindingInput, &Figures)], x: &[f64]) -> Option<usize> {
+/// The first point whose power (throughput / latency) is within 1 % of the largest, and whether the intervals tell it from all others.
+fn power_peak(seen: &[(&FindingInput, &Figures)], x: &[f64]) -> Option<(usize, bool)> {
     let latency: Option<Vec<f64>> = seen.iter().map(|(_, figures)| figures.get(Metric::MeanNs)).collect();
     let latency = latency.filter(|latency| latency.iter().all(|ns| *ns > 0.0))?;
     let power: Vec<f64> = x.iter().zip(&latency).map(|(x, latency)| x / latency).collect();
     let most = power.iter().copied().fold(0.0, f64::max);
     let peak = power.iter().position(|power| equal(*power, most))?;
-    // A peak that the intervals do not tell from another point is none.
     let is_chance = |at: usize| at != peak && is_power_chance(seen[at].1, seen[peak].1);
-    (!(0..power.len()).any(is_chance)).then_some(peak)
+    Some((peak, !(0..power.len()).any(is_chance)))
 }
 
 /// Whether the intervals of two points' power (throughput / latency) overlap: the bounds of a quotient are the quotients of bounds. Never in
@@ -586,8 +597,15 @@ fn between(
             (None, _) => format!("{} (equal)", metric.noun()),
         });
         let list = list.collect::<Vec<_>>().join(", ");
-        let text =
-            format!("{}{a} and {b} do not cross over the range of {} in {list}", with(&others), axis.key);
+        let is_chance =
+            |(_, a, b): &&(usize, &Figures, &Figures)| CONTESTED.iter().any(|metric| a.is_chance(b, *metric));
+        let chance = pairs.iter().find(is_chance).map(|(_, a, _)| format!("; equal: {}", a.closeness()));
+        let text = format!(
+            "{}{a} and {b} do not cross over the range of {} in {list}{}",
+            with(&others),
+            axis.key,
+            chance.unwrap_or_default()
+        );
         let fact = Fact::NoCrossover { key: axis.key.clone(), others, values: (a, b), ahead };
         found.push(Finding { fact, text });
     }
