@@ -1,5 +1,6 @@
 //! Output of a run's results: files and standard output.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use byteway_report::Page;
@@ -69,7 +70,8 @@ fn exit_code(summary: &Summary) -> ExitCode {
     if has_failed {
         let rows = summary.errors.iter().map(|row| format!("{} ({})", row.status, grouped(row.count)));
         let rows = rows.collect::<Vec<_>>().join(", ");
-        eprintln!(
+        let _ = writeln!(
+            std::io::stderr(),
             "error: {} commands failed beside {} that did not: {rows}",
             grouped(failed),
             grouped(summary.ios)
