@@ -94,9 +94,12 @@ pub enum Awaited {
     Dram,
     /// A command, a lock or a block that another I/O holds.
     Other,
+    /// The translation layer, which takes one call of a caller at a time, or has one lock.
+    Entry,
     /// A frame of the map's cache, until a changed one is on flash.
     MapFrame,
-    /// Room in the write buffer, in proportion to what the dies do meanwhile: serve hosts,
+    /// Room in the write buffer, in proportion to what the dies do meanwhile: serve hosts (all of it where flash is
+    /// across a link, since nothing is known of its dies),
     Buffer,
     /// or collect garbage, level wear and refresh, erases included.
     BufferCollection,
@@ -114,7 +117,7 @@ pub enum Awaited {
 
 impl Awaited {
     /// All waits, in report order.
-    pub const ALL: [Awaited; 17] = [
+    pub const ALL: [Awaited; 18] = [
         Awaited::Depth,
         Awaited::QueueEntry,
         Awaited::HostCore,
@@ -124,6 +127,7 @@ impl Awaited {
         Awaited::Core,
         Awaited::Dram,
         Awaited::Other,
+        Awaited::Entry,
         Awaited::MapFrame,
         Awaited::Buffer,
         Awaited::BufferCollection,
@@ -146,6 +150,7 @@ impl Awaited {
             Awaited::Core => "core",
             Awaited::Dram => "dram",
             Awaited::Other => "other command",
+            Awaited::Entry => "firmware entry",
             Awaited::MapFrame => "map cache",
             Awaited::Buffer => "buffer",
             Awaited::BufferCollection => "buffer collection",

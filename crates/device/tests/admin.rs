@@ -529,6 +529,9 @@ fn error_recovery_belongs_to_a_namespace() {
         assert_eq!(host.succeed(get(NS_4K, Select::DEFAULT)).await, 0);
         let offers = Select::CHANGEABLE | Select::NAMESPACE_SPECIFIC;
         assert_eq!(host.succeed(get(NS_4K, Select::SUPPORTED)).await, offers);
+        host.disable().await;
+        host.enable().await;
+        assert_eq!(values(&host).await, [0, 0], "it is not saved");
         let save = SetFeatures { fid: fid::ERROR_RECOVERY, sv: true, ..SetFeatures::default() };
         host.refused(save.sqe(0, NS_4K), Status::FEATURE_NOT_SAVEABLE).await;
     });

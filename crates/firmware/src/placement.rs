@@ -4,7 +4,8 @@ use crate::hardware::{FlashCommands, Hardware};
 use crate::site::Site;
 use crate::work::{Cycles, WorkKind};
 use byteway_clock::{
-    Clock, Delay, Notify, Passage, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage, Time,
+    Awaited, Clock, Delay, Notify, Passage, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage,
+    Time,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -435,7 +436,7 @@ impl Placement {
             && let Some(turn) = calls.by_route.get(usize::from(route.0) - 1)
         {
             entered._call = Some(turn.acquire(1).await);
-            spans.charge(span, clock.now(), Stage::Queueing);
+            spans.wait(span, clock.now(), Awaited::Entry);
             if calls.wait > Delay::ZERO {
                 clock.sleep(calls.wait).await;
                 spans.charge(span, clock.now(), Stage::Firmware);
@@ -443,7 +444,7 @@ impl Placement {
         }
         if let Some(lock) = &self.lock {
             entered._lock = Some(lock.acquire().await);
-            spans.charge(span, clock.now(), Stage::Queueing);
+            spans.wait(span, clock.now(), Awaited::Entry);
         }
         if is_call && self.cycles.of(WorkKind::Enter) > 0 {
             let service = self.reserve_by(route, WorkKind::Enter, 1);

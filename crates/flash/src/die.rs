@@ -337,11 +337,12 @@ impl Die {
         self.occupy(now, None, all);
     }
 
-    /// One of its operations begins to wait for the channel, or ceases to. That of the cells counts, if there is
-    /// one: the other only moves its data out meanwhile.
+    /// One of its operations begins to wait for the channel, or ceases to. That of the cells counts while they
+    /// work: the other only moves its data out meanwhile. What stands in the page register waits as the other does.
     #[inline]
     pub(crate) fn await_channel(&mut self, now: Time, number: u8, waits: bool, all: &mut AllDies) {
-        if number != self.front && !self.is_open() {
+        let front = self.active[self.front as usize].phase;
+        if number != self.front && !matches!(front, Phase::Idle | Phase::AwaitsRegister) {
             return;
         }
         let occupant = match &self.active[number as usize].operation {

@@ -349,6 +349,9 @@ impl Array {
         }
         let die = &mut self.dies[index as usize];
         die.active[number as usize].phase = Phase::AwaitsRegister;
+        if die.active[1 - number as usize].phase == Phase::AwaitsOut {
+            die.await_channel(inner.clock.now(), 1 - number, true, &mut self.all_dies);
+        }
         // Otherwise `step` continues once the register is free.
         if !die.is_moving_out() {
             self.pass_on(inner, index, number);
@@ -546,8 +549,14 @@ impl Array {
     pub(crate) fn fail(&mut self, inner: &Inner, operation: Operation) {
         self.counters.failed += 1;
         inner.clock.release_ios(operation.ios);
-        let queued = inner.clock.now().since(operation.submitted);
-        let mut outcome = Outcome { queued, failed: true, ..Outcome::default() };
+        let now = inner.clock.now();
+        let queued = now.since(operation.submitted);
+        // It may name a superblock beyond the array.
+        let die = self.dies.get(inner.geometry.die_of_block(operation.block) as usize);
+        let waits = die.map_or_else(Occupancy::default, |die| since(die.occupancy(now), operation.before));
+        let [reads, programs, erases, collection, _] = waits;
+        let die = [reads, programs, erases, collection];
+        let mut outcome = Outcome { queued, die, failed: true, ..Outcome::default() };
         match operation.verb {
             Verb::Read { mask, .. } => {
                 outcome.unreadable = mask.count_ones();

@@ -72,16 +72,16 @@ fn exit_code(summary: &Summary) -> ExitCode {
         let rows = rows.collect::<Vec<_>>().join(", ");
         let _ = writeln!(
             std::io::stderr(),
-            "error: {} commands failed beside {} that did not: {rows}",
+            "error: failed commands: {} beside {} that did not fail: {rows}",
             grouped(failed),
             grouped(summary.ios)
         );
     }
     let has_no_means = summary.replicates.as_ref().is_some_and(|replicates| replicates.figures.is_empty());
     match () {
-        () if summary.verification.mismatches > 0 || has_failed => ExitCode::FAILURE,
+        () if summary.verification.mismatches > 0 => ExitCode::FAILURE,
         () if summary.partial => ExitCode::from(EXIT_INTERRUPTED),
-        () if has_no_means => ExitCode::FAILURE,
+        () if has_failed || has_no_means => ExitCode::FAILURE,
         () => ExitCode::SUCCESS,
     }
 }

@@ -288,7 +288,11 @@ fn what_is_lost_is_an_error_where_that_is_accepted() {
         // Figures of a drive that fails commands must not pass for those that were asked for.
         assert_eq!(output.status.code(), Some(has_failed.into()), "{output:?}");
         let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(error.contains("commands failed beside") && error.contains(status), has_failed, "{error}");
+        assert_eq!(
+            error.contains("error: failed commands: ") && error.contains(status),
+            has_failed,
+            "{error}"
+        );
         has_failed
     };
     assert!(!failed("12m"), "those of other pages are read");

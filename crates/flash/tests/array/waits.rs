@@ -1,8 +1,10 @@
 //! What an operation waits for, to the nanosecond: the cause of a tail is looked for there.
 
-use crate::array::fixture::{COMMAND, UNIT, at, at_ns, batch, behind, read_one, run, went};
+use crate::array::fixture::{
+    COMMAND, GEOMETRY, UNIT, at, at_ns, batch, behind, read_one, run, run_with, timing, went,
+};
 use byteway_clock::{Awaited, Delay};
-use byteway_flash::{BlockId, Priority};
+use byteway_flash::{BlockId, Priority, Timing};
 
 const READ: u64 = 100 + 30_000 + 5_120;
 const ERASE: u64 = 100 + 3_000_000;
@@ -52,6 +54,34 @@ fn behind_one_that_waits_for_the_channel_is_waiting_for_the_channel() {
         assert_eq!(found.die, [READ, 0, 0, 0].map(Delay::from_ns));
         assert_eq!(found.waits()[4], (Awaited::Channel, Delay::from_ns(5_120)));
     });
+}
+
+// A drive whose dies sense ahead into the page register is bound by the same channel as one that does not.
+#[test]
+fn a_channel_is_the_bottleneck_with_cache_reads_too() {
+    for cache_read in [false, true] {
+        run_with(GEOMETRY, Timing { cache_read, ..timing() }, async move |flash, _| {
+            // Four dies on one channel, each with six stripes of 41 us of data, sensed in 30 to 60 us.
+            let read = |die, stripe| {
+                let ticket = flash.ticket();
+                flash.submit_read(at(&flash, die, 0, stripe), 0xff, Priority::HostRead, &ticket);
+                ticket
+            };
+            let tickets: Vec<_> =
+                (0..6).flat_map(|stripe| [0, 2, 4, 6].map(|die| read(die, stripe))).collect();
+            let mut sums = [Delay::ZERO; 2];
+            for ticket in &tickets {
+                let outcome = ticket.wait().await;
+                sums[0] += outcome.waits()[4].1;
+                sums[1] += outcome.die[0];
+            }
+            let [channel, reads] = sums;
+            assert!(
+                channel > reads,
+                "cache reads {cache_read}: {channel:?} for the channel, {reads:?} for dies"
+            );
+        });
+    }
 }
 
 // The write buffer is drained by all dies together: what they did is what its writers waited for.

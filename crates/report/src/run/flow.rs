@@ -242,9 +242,10 @@ fn awaited(wait: &str) -> &'static str {
         "core" => "one of the drive's processor cores",
         "dram" => "the drive's DRAM",
         "other command" => "a command that holds the same data, or has to go first",
+        "firmware entry" => "the translation layer: its lock, or the turn of a caller",
         "map cache" => "a frame of the map's cache, whose changed page has to reach flash first",
         "buffer" => {
-            "room in the write buffer, in proportion to the time in which dies served hosts meanwhile"
+            "room in the write buffer, in proportion to the time in which dies served hosts (or are across a link)"
         }
         "buffer collection" => {
             "room in the write buffer, in proportion to that in which they collected and erased"

@@ -91,12 +91,14 @@ fn set_error_recovery(core: &Core, nsid: u32, asked: ErrorRecovery) -> Result<()
     if asked.dulbe() {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
-    if nsid != NSID_ALL {
-        core.inventory.active(nsid)?.error_recovery.set(asked.tler());
-        return Ok(());
-    }
     let all = (1..=core.inventory.nsid_max()).filter_map(|nsid| core.inventory.active(nsid).ok());
-    all.for_each(|namespace| namespace.error_recovery.set(asked.tler()));
+    let active: Vec<u64> = all.map(|namespace| namespace.uid).collect();
+    let mut values = core.features.error_recovery.borrow_mut();
+    values.retain(|uid, _| active.contains(uid)); // a deleted namespace leaves nothing behind
+    match nsid {
+        NSID_ALL => values.extend(active.iter().map(|uid| (*uid, asked.tler()))),
+        _ => _ = values.insert(core.inventory.active(nsid)?.uid, asked.tler()),
+    }
     Ok(())
 }
 
@@ -295,8 +297,9 @@ pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> R
             Ok(buffer.dword())
         }
         fid::ERROR_RECOVERY => {
-            let current = core.inventory.active(context.sqe.nsid)?.error_recovery.get();
-            let tler = if command.sel == Select::CURRENT { current } else { 0 };
+            let uid = core.inventory.active(context.sqe.nsid)?.uid;
+            let current = core.features.error_recovery.borrow().get(&uid).copied();
+            let tler = current.filter(|_| command.sel == Select::CURRENT).unwrap_or(0);
             Ok(ErrorRecovery::new().with_tler(tler).into_bits())
         }
         fid::NAMESPACE_WRITE_PROTECTION => {

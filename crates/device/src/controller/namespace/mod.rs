@@ -38,8 +38,6 @@ pub struct Namespace {
     pub attached: Cell<bool>,
     /// Write protection state.
     pub protection: Cell<WriteProtection>,
-    /// Time Limited Error Recovery, feature 05h. Nothing depends on it: reads are retried for as long as it takes.
-    pub error_recovery: Cell<u16>,
     /// Remaining per cent of a format in progress; `None` if there is none.
     pub formatting: Cell<Option<u8>>,
     /// Status of refused commands; success: commands are accepted.
@@ -169,7 +167,6 @@ impl Namespace {
             extents,
             attached: Cell::new(true),
             protection: Cell::default(),
-            error_recovery: Cell::default(),
             formatting: Cell::default(),
             refusal: Cell::default(),
             contents: RefCell::default(),

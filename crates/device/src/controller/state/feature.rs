@@ -41,6 +41,9 @@ pub struct Features {
     pub over_temperature: Cell<u16>,
     /// Under temperature threshold, composite.
     pub under_temperature: Cell<u16>,
+    /// Time Limited Error Recovery by unique number of the namespace. Nothing depends on it: reads are retried for as long
+    /// as it takes.
+    pub error_recovery: RefCell<BTreeMap<u64, u16>>,
     /// Write atomicity.
     pub write_atomicity: Cell<u32>,
     /// Keep Alive Timeout in milliseconds; 0: the timer is off.
@@ -71,6 +74,7 @@ impl Features {
             power: Cell::default(),
             over_temperature: Cell::default(),
             under_temperature: Cell::default(),
+            error_recovery: RefCell::default(),
             write_atomicity: Cell::default(),
             keep_alive_ms: Cell::default(),
             host_behavior: Cell::default(),
@@ -142,6 +146,7 @@ impl Features {
         self.power.set(0);
         self.over_temperature.set(Self::OVER_TEMPERATURE);
         self.under_temperature.set(0);
+        self.error_recovery.borrow_mut().clear();
         self.write_atomicity.set(0);
         self.keep_alive_ms.set(0);
         self.host_behavior.set(HostBehavior::default());

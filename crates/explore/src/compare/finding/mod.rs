@@ -385,7 +385,7 @@ fn knee(axes: &[Axis], points: &[FindingInput], series: &Series) -> Option<Findi
     let is_close = |a: usize, b: usize| seen[a].1.is_close(seen[b].1, metric);
     let label = |at: usize| axis.values[seen[at].0.choice[series.axis]].label.clone();
     let by_throughput = |a: &usize, b: &usize| x[*a].total_cmp(&x[*b]);
-    let (lowest, highest) = ((0..x.len()).min_by(by_throughput)?, (0..x.len()).max_by(by_throughput)?);
+    let highest = (0..x.len()).max_by(by_throughput)?;
     let most = x[highest];
     let first_best = (0..x.len()).find(|at| is_close(*at, highest))?;
     let last = x.len() - 1;
@@ -400,7 +400,7 @@ fn knee(axes: &[Axis], points: &[FindingInput], series: &Series) -> Option<Findi
     };
     let key = &axis.key;
     let mut text = with(&series.others(axes));
-    if is_close(lowest, highest) {
+    if (0..x.len()).all(|one| (0..one).all(|other| is_close(one, other))) {
         text += &format!("{noun} do not depend on {key} ({shown}, {})", seen[0].1.closeness());
     } else if plateau > last {
         let (at, end) = (label(first_best), label(last));
@@ -649,7 +649,11 @@ fn best(axes: &[Axis], points: &[FindingInput], by_latency: bool) -> Vec<Finding
         };
         let mut equals: Vec<_> =
             all.iter().filter(|(.., figures)| figures.is_close(top, metric)).copied().collect();
-        if equals.len() == all.len() {
+        let are_equal = |(.., one): &(usize, f64, f64, &Figures)| {
+            all.iter().all(|(.., other)| one.is_close(other, metric))
+        };
+        // One with a wide interval may be close to each of two that differ.
+        if equals.len() == all.len() && all.iter().all(are_equal) {
             let what = format!("all {} points are equal in {} ({closeness})", all.len(), metric.noun());
             let (point, ..) = equals.remove(0);
             let equal = equals.iter().map(|(at, ..)| *at).collect();

@@ -216,6 +216,23 @@ fn a_difference_within_chance_is_no_finding() {
     assert!(effect(5.0).contains("IOPS 1,040 instead of 1,000"), "{}", effect(5.0));
 }
 
+// One point with a wide interval is close to each of two others, which are not close to each other.
+#[test]
+fn a_noisy_point_does_not_make_all_equal() {
+    let point = |(at, (mean, spread)): (usize, (f64, f64))| {
+        let runs = [-spread, 0.0, spread].map(|by| figures(mean + by, 1e6, 1.0, 1.0));
+        FindingInput { choice: vec![at], figures: Some(Figures::mean_of(&runs)), outstanding: None }
+    };
+    let points: Vec<_> =
+        [(1200.0, 400.0), (1000.0, 5.0), (700.0, 5.0)].into_iter().enumerate().map(point).collect();
+    for key in ["drive.profile=a,b,c", "iodepth=1,2,3"] {
+        let found = findings(&[axis(key)], &points, false);
+        assert!(found[0].text.starts_with("highest throughput: "), "{found:?}");
+        let wrong = found.iter().find(|finding| finding.text.contains("do not depend"));
+        assert_eq!(wrong.map(|finding| &finding.text), None);
+    }
+}
+
 // At its knee a drive has little more power than next to it: with wide intervals another seed would put the knee elsewhere.
 #[test]
 fn a_knee_within_chance_is_not_claimed() {

@@ -42,7 +42,7 @@ use crate::ftl::map::segments::{BorrowFigures, Lender, LenderId, Segments, Unpai
 use crate::ftl::map::{Cache, MapMonitor};
 use crate::placement::{LinkDirection, Route, SiteLink, WorkContext};
 use crate::work::WorkKind;
-use byteway_clock::{Delay, Notify, SpanId, Spans, Stage};
+use byteway_clock::{Awaited, Delay, Notify, SpanId, Spans, Stage};
 use byteway_content::UNIT_BYTES;
 use std::rc::Rc;
 
@@ -258,7 +258,7 @@ impl Inner {
             cache.flushed.notified().await;
         }
         drop(waiting);
-        spans.charge(span, self.clock.now(), Stage::Queueing);
+        spans.wait(span, self.clock.now(), Awaited::MapFrame);
     }
 
     /// Sends a page that is being loaded to its frame in a peer's DRAM.
