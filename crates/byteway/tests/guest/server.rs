@@ -157,13 +157,18 @@ impl Server {
             Err(said) => panic!("the server says nothing at its end: {said}"),
         };
         let served = (0..self.sockets.len()).map(figures).collect();
-        self.end();
+        self.ended();
         served
     }
 
     /// Shuts it down.
     pub fn end(&mut self) {
         self.process.terminate();
+        self.ended();
+    }
+
+    /// Waits for its end. A second signal on the way would change its status.
+    fn ended(&mut self) {
         let status = self.process.wait(Instant::now() + ENDS_WITHIN);
         assert!(status.is_some_and(|status| status.success()), "{status:?}\n{}", self.said());
     }
