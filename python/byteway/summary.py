@@ -1008,9 +1008,10 @@ class WaitRow:
     wait: str
     """What is waited for: `queue depth` (an open loop's I/O is due while as many as may be are outstanding),
     `queue entry`, `host core`, `network`, `target core`, `link`, `core`, `dram`, `other command` (one that
-    holds the same data or goes first), `map cache` (a frame whose page has to be written first), `buffer`
-    and `buffer collection` (room in the write buffer, in proportion to what the dies do meanwhile: serve
-    hosts, or collect garbage and erase), `channel`, and a die that is busy with `die reads` and `die
+    holds the same data or goes first), `firmware entry` (the translation layer's lock, or the turn of a
+    caller), `map cache` (a frame whose page has to be written first), `buffer` and `buffer collection`
+    (room in the write buffer, in proportion to what the dies do meanwhile: serve hosts, or collect garbage
+    and erase; all of it `buffer` where flash is across a link), `channel`, and a die that is busy with `die reads` and `die
     programs` of hosts, `die erases`, or `die collection`: what collection, wear levelling and refresh move.
     """
 
