@@ -57,6 +57,7 @@ def compare(
     baseline: str | None,
     metric: str | None,
     repeat: int,
+    sensitivity: str | None,
     out: Path | None,
     fresh: bool,
     jobs: int | None,

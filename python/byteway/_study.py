@@ -31,10 +31,36 @@ def _value(item: Any) -> str:
 
 
 def _values(items: str | Iterable[Any]) -> str:
-    if isinstance(items, str):
-        return items
+    return items if isinstance(items, str) else ",".join(_value(item) for item in _list(items))
+
+
+def _constants(sensitivity: bool | Iterable[str]) -> str | None:
+    """The constants to try: an empty text for all that are assumed."""
+    if isinstance(sensitivity, bool):
+        return "" if sensitivity else None
+    return sensitivity if isinstance(sensitivity, str) else ",".join(sensitivity)
+
+
+def _listed(vary: Vary) -> Vary:
+    """The same with a list for each key that has values: iterators can be read only once."""
+    if not isinstance(vary, Mapping):
+        return vary
+    return {key: items if isinstance(items, str) else _list(items) for key, items in vary.items()}
+
+
+def _list(items: Any) -> list[Any]:
     # A single value is a list of one.
-    return ",".join(_value(item) for item in (items if isinstance(items, Iterable) else [items]))
+    return list(items) if isinstance(items, Iterable) else [items]
+
+
+def _own_values(key: Mapping[str, Any], given: Any) -> list[Any]:
+    """The values of a key as they were given; of a range, numbers without a unit."""
+    labels = list(key["values"])
+    if isinstance(given, list) and len(given) == len(labels):
+        return given
+    if key["numbers"] is None or key["unit"]:
+        return labels
+    return [int(number) if float(number).is_integer() else number for number in key["numbers"]]
 
 
 def _vary_list(vary: Vary) -> list[str]:
@@ -53,8 +79,9 @@ def _vary_list(vary: Vary) -> list[str]:
 class Comparison:
     """A comparison of all combinations of some values."""
 
-    def __init__(self, native: _native.Comparison) -> None:
+    def __init__(self, native: _native.Comparison, vary: Vary = ()) -> None:
         self._native = native
+        self._vary: Mapping[str, Any] = vary if isinstance(vary, Mapping) else {}
 
     @cached_property
     def data(self) -> dict[str, Any]:
@@ -74,23 +101,35 @@ class Comparison:
 
     @property
     def points(self) -> list[dict[str, Any]]:
-        """A dictionary for each point: its values by key, its status, and its figures (None where a point failed). Of several replicates
-        the figures are means, and the half widths of their 95 % intervals follow, as `iops_half_width` and so on."""
+        """A dictionary for each point: its values by key (as they were given, or numbers where a range has no unit), its status, and its
+        figures (None where a point failed). Of several replicates the figures are means, and the half widths of their 95 % intervals
+        follow, as `iops_half_width` and so on."""
+        own = {key: dict(zip(labels, values)) for key, labels, values in self._values()}
         rows = []
         for point in self.data["points"]:
-            row = {**point["values"], "status": point["status"]}
+            row = {key: own[key][label] for key, label in point["values"].items()}
+            row["status"] = point["status"]
             row.update(point["figures"] or {})
             row.update({f"{key}_half_width": half for key, half in (point.get("half_widths") or {}).items()})
             rows.append(row)
         return rows
 
+    def _values(self) -> list[tuple[str, list[str], list[Any]]]:
+        """Each key with the labels of its values, and the values."""
+        keys = self.data["keys"]
+        return [(key["key"], key["values"], _own_values(key, self._vary.get(key["key"]))) for key in keys]
+
+    def _words(self) -> dict[str, list[str]]:
+        """The keys whose values are texts, with those in their order: "32 B" is less than "128 B"."""
+        return {key: values for key, _, values in self._values() if all(isinstance(value, str) for value in values)}
+
     def to_polars(self) -> Any:
-        """The points as a polars data frame."""
-        return polars_frame(self.points)
+        """The points as a polars data frame. Texts among the varied values are an `Enum` in the order of the values."""
+        return polars_frame(self.points, self._words())
 
     def to_pandas(self) -> Any:
-        """The points as a pandas data frame."""
-        return pandas_frame(self.points)
+        """The points as a pandas data frame. Texts among the varied values are an ordered category."""
+        return pandas_frame(self.points, self._words())
 
     def to_csv(self) -> str:
         """The content of `compare.csv`."""
@@ -123,6 +162,7 @@ def compare(
     baseline: str | Mapping[str, Any] | None = None,
     metric: str | None = None,
     repeat: int = 1,
+    sensitivity: bool | Iterable[str] = False,
     out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
     jobs: int | None = None,
@@ -140,6 +180,8 @@ def compare(
         metric: the figure shown first, such as "p99_ns".
         repeat: number of runs of each point with different seeds, the first of which is the scenario's own. Figures are then means, with
             the half widths of their 95 % intervals, and findings are stated only where intervals part.
+        sensitivity: `True` runs the comparison again with other values of each constant that the profiles assume, one at a time; keys, of
+            those constants: `["controller.fetch_burst"]`. `data["sensitivity"]` says which findings change.
         out: a folder for the results. The same call with the same folder resumes: only points without results run.
         fresh: run all points, also those with results in `out`.
         jobs: points that run at once; one for each processor if left out. The results do not depend on it.
@@ -150,14 +192,16 @@ def compare(
         Interrupted: Ctrl-C; its `result` is the partial `Comparison`.
     """
     made = native(scenario, overrides, defines, skip_bad_lines)
+    vary = _listed(vary)
     if isinstance(baseline, Mapping):
         baseline = ",".join(f"{key}={value}" for key, value in baseline.items())
     folder = None if out is None else Path(out)
     with Display(progress, "points") as function:
+        varies, tried, threads = _vary_list(vary), _constants(sensitivity), worker_count(jobs)
         found, by = _native.compare(
-            made, _vary_list(vary), baseline, metric, replicates(repeat), folder, fresh, worker_count(jobs), function
+            made, varies, baseline, metric, replicates(repeat), tried, folder, fresh, threads, function
         )
-    result = Comparison(found)
+    result = Comparison(found, vary)
     if by is not None:
         stopped(by, result)
     return result

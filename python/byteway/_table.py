@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from . import _native
@@ -91,19 +92,21 @@ class Table:
         return f"<byteway.Table: {len(self):,} rows of {', '.join(self.columns)}>"
 
 
-def polars_frame(rows: list[dict[str, Any]]) -> Any:
-    """Rows as a polars data frame."""
+def polars_frame(rows: list[dict[str, Any]], ordered: Mapping[str, list[str]] = MappingProxyType({})) -> Any:
+    """Rows as a polars data frame; `ordered` columns have these texts, in this order."""
     try:
         import polars
     except ImportError as error:
         raise missing("polars", "to_polars()", "polars") from error
-    return polars.DataFrame(rows, infer_schema_length=None)
+    enums = {name: polars.Enum(texts) for name, texts in ordered.items()}
+    return polars.DataFrame(rows, schema_overrides=enums, infer_schema_length=None)
 
 
-def pandas_frame(rows: list[dict[str, Any]]) -> Any:
-    """Rows as a pandas data frame."""
+def pandas_frame(rows: list[dict[str, Any]], ordered: Mapping[str, list[str]] = MappingProxyType({})) -> Any:
+    """Rows as a pandas data frame; `ordered` columns have these texts, in this order."""
     try:
         import pandas
     except ImportError as error:
         raise missing("pandas", "to_pandas()", "pandas") from error
-    return pandas.DataFrame(rows)
+    frame = pandas.DataFrame(rows)
+    return frame.astype({name: pandas.CategoricalDtype(texts, ordered=True) for name, texts in ordered.items()})

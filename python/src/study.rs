@@ -3,9 +3,10 @@
 use crate::error::{invalid, raised};
 use crate::follow::{Follower, Meter};
 use crate::scenario::Scenario;
+use byteway_explore::assumption::Constants;
 use byteway_explore::compare::{
-    CompareOptions, Comparison as Compared, Plan, PointOutcomes, Request, Store,
-    report as report_of_comparison, run_all,
+    CompareOptions, Comparison as Compared, Plan, PointOutcomes, Request, Store, plan_trials,
+    report as report_of_comparison, run_all, sensitivity as tried,
 };
 use byteway_explore::replicate::Repeat;
 use byteway_explore::threshold::{measure, to_toml};
@@ -33,7 +34,7 @@ pub(crate) struct Comparison(Compared);
 
 /// Runs all combinations. Returns the result, and the exception that interrupted it, if one did.
 #[pyfunction]
-#[pyo3(signature = (scenario, varies, baseline, metric, repeat, out, fresh, jobs, progress))]
+#[pyo3(signature = (scenario, varies, baseline, metric, repeat, sensitivity, out, fresh, jobs, progress))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of one Python function")]
 pub(crate) fn compare(
     py: Python<'_>,
@@ -42,6 +43,7 @@ pub(crate) fn compare(
     baseline: Option<String>,
     metric: Option<String>,
     repeat: u64,
+    sensitivity: Option<String>,
     out: Option<PathBuf>,
     fresh: bool,
     jobs: Option<u16>,
@@ -56,10 +58,17 @@ pub(crate) fn compare(
     };
     let repeat = Repeat::new(repeat).map_err(|error| invalid(py, &error))?;
     let (input, options) = (scenario.input.clone(), scenario.options.clone());
-    let request = Request { scenario: input, varies, baseline, metric, repeat, options };
-    let plan = py.detach(|| Plan::load(&request)).map_err(|error| invalid(py, &error))?;
+    let sensitivity = sensitivity.map(|keys| Constants::parse(&keys));
+    let request = Request { scenario: input, varies, baseline, metric, repeat, options, sensitivity };
+    let load = || {
+        let plan = Plan::load(&request)?;
+        let trials = plan_trials(&request, &plan)?;
+        Ok::<_, InputError>((plan, trials))
+    };
+    let (plan, trials) = py.detach(load).map_err(|error| invalid(py, &error))?;
     let count = plan.runs();
-    let follower = Follower { meter: Meter::of_points(count as u64), ..Follower::new(progress) };
+    let all = count + trials.len();
+    let follower = Follower { meter: Meter::of_points(all as u64), ..Follower::new(progress) };
     let (bar, interrupt) = (follower.meter.clone(), follower.interrupt.clone());
     let followed = follower.run(py, || -> anyhow::Result<Compared> {
         let store = out.as_deref().map(|folder| Store::open(folder, count)).transpose()?;
@@ -72,6 +81,9 @@ pub(crate) fn compare(
         };
         let PointOutcomes { outcomes, kept, .. } = run_all(&plan, &options)?;
         let mut found = Compared::new(plan, outcomes, &|scenario| probe(scenario, &interrupt));
+        if request.sensitivity.is_some() {
+            found.sensitivity = Some(tried(&request, &found, trials, threads(jobs), &interrupt, &bar));
+        }
         found.interrupted = interrupt.is_raised();
         kept?;
         if let Some(store) = &store {
@@ -113,7 +125,7 @@ pub(crate) fn threshold(py: Python<'_>, scenario: &Scenario) -> PyResult<(String
     let interrupt = follower.interrupt.clone();
     let followed = follower.run(py, || -> anyhow::Result<String> {
         let scenario = scenario.load()?;
-        Ok(to_toml(&scenario, &measure(&scenario, &interrupt)?))
+        Ok(to_toml(&scenario, &measure(&scenario, &interrupt)?, &[]))
     })?;
     followed.partial(py)
 }

@@ -16,7 +16,7 @@ def test_a_comparison_has_points_findings_and_frames(reads: dict[str, Any], tmp_
     vary = {"iodepth": [1, 4, 16], "bs": "4 KiB..8 KiB x2"}
     found = byteway.compare(reads, vary, {"job.0.count": 500}, out=tmp_path / "out")
     assert len(found.points) == 6 and not found.partial
-    assert {point["iodepth"] for point in found.points} == {"1", "4", "16"}
+    assert [point["iodepth"] for point in found.points] == [1, 1, 4, 4, 16, 16]
     assert all(point["status"] == "done" and point["iops"] > 0 for point in found.points)
     assert found.findings and "IOPS still rise" in " ".join(found.findings)
     assert found.to_polars().shape[0] == 6 and len(found.to_pandas()) == 6
@@ -40,6 +40,33 @@ def test_replicates_have_means_with_intervals(reads: dict[str, Any]) -> None:
     for repeat in (0, -1, 1001, 1.5):
         with pytest.raises(byteway.InputError):
             byteway.compare(reads, vary, repeat=repeat)  # type: ignore[arg-type]
+
+
+def test_trials_of_constants_say_what_changes(reads: dict[str, Any]) -> None:
+    vary, sets = {"job.0.iodepth": [1, 64]}, {"job.0.count": 300}
+    assert "sensitivity" not in byteway.compare(reads, vary, sets).data
+    found = byteway.compare(reads, vary, sets, sensitivity=["flash.read"])
+    trials = found.data["sensitivity"]
+    assert [trial["status"] for trial in trials] == ["done", "done"]
+    assert {trial["key"] for trial in trials} == {"flash.read"}
+    with pytest.raises(byteway.InputError, match="flash.raed"):
+        byteway.compare(reads, vary, sets, sensitivity=["flash.raed"])
+
+
+# A depth that is a text is sorted after "16" and cannot be drawn; sizes in the order of the alphabet are a zigzag.
+def test_varied_values_keep_their_type_and_order(reads: dict[str, Any]) -> None:
+    depths = (depth for depth in (16, 4))
+    vary = {"iodepth": depths, "bs": ["16 KiB", "8 KiB"], "host.override.submit": ["500 ns"], "seed": "1..2"}
+    found = byteway.compare(reads, vary, {"job.0.count": 100})
+    first, last = found.points[0], found.points[-1]
+    assert (first["iodepth"], first["bs"], first["seed"]) == (16, "16 KiB", 1)
+    assert (last["iodepth"], last["bs"], last["seed"]) == (4, "8 KiB", 2)
+    frame = found.to_pandas()
+    assert frame["iodepth"].dtype == "int64" and frame["bs"].dtype.ordered
+    assert list(frame["bs"].cat.categories) == ["16 KiB", "8 KiB"]
+    table = found.to_polars().sort("bs", "iodepth")
+    assert table["bs"].to_list()[:4] == ["16 KiB"] * 4 and table["iodepth"].to_list()[:2] == [4, 4]
+    assert table.filter(table["bs"] == "8 KiB").height == 4
 
 
 def test_values_with_commas_and_baselines(reads: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`assumption`] | trials of constants that are assumed, one at a time |
 //! | [`mod@compare`] | comparisons: every combination of varied keys, and the differences |
 //! | [`sweep`] | sweeps: points of a space, chosen by a search, and their rows |
 //! | [`mod@fit`] | constants of a profile from measurements of a real drive |
@@ -36,6 +37,7 @@
 //! What it does not do: it simulates nothing itself, which the crate `lab` does. Claims of papers are measured by the crate
 //! `papers`, and charts are drawn by the crate `report`.
 
+pub mod assumption;
 pub mod compare;
 pub mod fit;
 pub mod replicate;

@@ -6,13 +6,17 @@
 //! a few hundred payloads of that size.
 
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 
+use crate::assumption::{Constants, Trial, trials};
 use crate::compare::with_payload;
+use crate::replicate::{in_parallel, locked};
 use byteway_run::probe::probe;
-use byteway_scenario::Scenario;
+use byteway_scenario::{Options, Scenario, ScenarioInput};
 use byteway_scenario::profile::Completion;
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Points;
 use byteway_text::table::time;
 use byteway_text::units::Bytes;
 use byteway_transfer::Method;
@@ -144,8 +148,67 @@ fn search(
     Ok(Threshold { fine, bytes: high, is_longest: false, at_ns: low.1 })
 }
 
-/// The section for a profile, with the source of each value.
-pub fn to_toml(scenario: &Scenario, thresholds: &Thresholds) -> String {
+/// Thresholds with another value of a constant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    /// The constant.
+    pub trial: Trial,
+    /// The thresholds, or why they cannot be measured; `None` if an interrupt came first.
+    pub found: Option<Result<Thresholds, String>>,
+}
+
+/// Measures the thresholds of a scenario once for each constant to try, several at once. `bar` counts trials.
+///
+/// # Errors
+/// A named constant is in no profile of the scenario, or cannot be tried.
+pub fn sensitivity(
+    input: &ScenarioInput,
+    options: &Options,
+    which: &Constants,
+    threads: usize,
+    interrupt: &Interrupt,
+    bar: impl Fn(usize) -> Box<dyn Points>,
+) -> Result<Vec<Tried>, InputError> {
+    let constants = input.load(options)?.constants;
+    let planned = trials(which, &constants)?;
+    let bar = bar(planned.len());
+    let found = Mutex::new(vec![None; planned.len()]);
+    in_parallel(threads, planned.len(), interrupt, &|at| {
+        let mut options = options.clone();
+        options.sets.extend(planned[at].sets(&constants));
+        let measured = match input.load(&options) {
+            Ok(scenario) => measure(&scenario, interrupt).map_err(|error| error.to_string()),
+            Err(error) => Err(error.what),
+        };
+        let is_whole = measured.as_ref().is_ok_and(|found| found.missing.is_empty());
+        if is_whole || !interrupt.is_raised() {
+            locked(&found)[at] = Some(measured);
+        }
+        bar.one();
+    });
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(planned.into_iter().zip(found).map(|(trial, found)| Tried { trial, found }).collect())
+}
+
+/// Thresholds that differ by no more than this part of the larger one are the same.
+const AGREE: f64 = 0.1;
+
+/// Comments on a method's threshold: the trials that move it.
+fn moved(found: &Threshold, tried: &[Tried]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for one in tried {
+        let Some(Ok(then)) = &one.found else { continue };
+        let Some(then) = then.found.iter().find(|then| then.fine == found.fine) else { continue };
+        let (a, b) = (found.bytes, then.bytes);
+        if f64::from(a.abs_diff(b)) > AGREE * f64::from(a.max(b)) {
+            lines.push(format!("# {b} B with {} ({})", one.trial.words(), one.trial.source));
+        }
+    }
+    lines
+}
+
+/// The section for a profile, with the source of each value; `tried` are its thresholds with other values of constants.
+pub fn to_toml(scenario: &Scenario, thresholds: &Thresholds, tried: &[Tried]) -> String {
     let completion = match scenario.host.profile.completion {
         Completion::Polled => "polled",
         Completion::Interrupt => "by interrupt",
@@ -170,6 +233,28 @@ pub fn to_toml(scenario: &Scenario, thresholds: &Thresholds) -> String {
         };
         let line = format!("{key} = \"{bytes} B\"");
         let _ = writeln!(out, "{line:<30} # measured: {said}");
+        moved(found, tried).iter().for_each(|line| {
+            let _ = writeln!(out, "{line}");
+        });
+    }
+    if !tried.is_empty() {
+        let count = |is: fn(&Tried) -> bool| tried.iter().filter(|one| is(one)).count();
+        let _ = writeln!(
+            out,
+            "# {} other values of constants were tried; those not named here move no threshold by more than a tenth.",
+            count(|one| matches!(one.found, Some(Ok(_))))
+        );
+        for one in tried {
+            if let Some(Err(reason)) = &one.found {
+                let _ = writeln!(out, "# Not tried: {}: {reason}", one.trial.words());
+            }
+        }
+        match count(|one| one.found.is_none()) {
+            0 => {}
+            missing => {
+                let _ = writeln!(out, "# PARTIAL: interrupted before {missing} more were tried");
+            }
+        }
     }
     out
 }

@@ -131,7 +131,7 @@ impl DrivePlan {
     ) -> Result<DrivePlan, InputError> {
         let span = index.span(&format!("{path}.profile"));
         let (profile, profile_index): (Profile, Index) =
-            load(sources, &DRIVES, &section.profile, span, over, "profile")?;
+            load(sources, &DRIVES, &section.profile, span, over, (path, "profile"))?;
         profile.check().map_err(|fault| placed(sources, &profile_index, fault))?;
         let said = |key: &str| index.has(&format!("{path}.{key}"));
         let draft = DriveDraft { section, path, said: &said };

@@ -83,7 +83,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
-use crate::profile::{HOSTS, HostProfile, KeyError, NetworkProfile, fault, load, within};
+use crate::profile::{HOSTS, HostProfile, KeyError, NetworkProfile, SourcedConstant, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree};
 use byteway_text::error::InputError;
 use byteway_text::file::read_small_file;
@@ -145,6 +145,8 @@ pub struct Scenario {
     pub translated: Vec<String>,
     /// The `key=value` overrides that were applied.
     pub sets: Vec<String>,
+    /// Constants of its profiles that it does not override.
+    pub constants: Vec<SourcedConstant>,
 }
 
 /// A drive of a scenario, with its own link to the host.
@@ -254,8 +256,9 @@ impl Scenario {
         }
         let span = index.span("host.profile");
         let (host_profile, host_index): (HostProfile, Index) =
-            load(&mut sources, &HOSTS, &file.host.profile, span, host_over, "host profile")?;
+            load(&mut sources, &HOSTS, &file.host.profile, span, host_over, ("host", "host profile"))?;
         let target = target::load(&mut sources, &file, &index, target_over, network_over)?;
+        let constants = sources.take_constants();
         let placed = |index: &Index, fault: KeyError| placed(&sources, index, fault);
         host_profile.check().map_err(|fault| placed(&host_index, fault))?;
 
@@ -451,6 +454,7 @@ impl Scenario {
             host_cost: file.measure.host,
             text,
             translated: Vec::new(),
+            constants,
             sets: options.sets.clone(),
         };
         check_trees(&scenario.jobs).map_err(|fault| placed(&index, fault))?;

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
+use crate::profile::{SourcedConstant, source_at};
 use byteway_text::error::{InputError, SourceLocation, nearest, suggest};
 use byteway_text::file::read_small_file;
 use byteway_text::units::excerpt;
@@ -77,6 +78,7 @@ pub(crate) fn too_deep(text: &str) -> Option<usize> {
 pub struct Sources<'t> {
     texts: &'t Texts,
     sources: Vec<Source<'t>>,
+    constants: Vec<SourcedConstant>,
 }
 
 struct Source<'t> {
@@ -128,15 +130,40 @@ pub struct Translation {
 impl<'t> Sources<'t> {
     /// No sources yet.
     pub fn new(texts: &'t Texts) -> Self {
-        Sources { texts, sources: Vec::new() }
+        Sources { texts, sources: Vec::new(), constants: Vec::new() }
     }
 
     fn add(&mut self, name: String, text: String, kind: SourceKind) -> (usize, &'t str) {
         // One byte between texts, so that the end of one is not the start of the next.
-        let base = self.sources.last().map_or(0, |last| last.base + last.text.len() + 1);
+        let base = self.end();
         let text = self.texts.keep(text);
         self.sources.push(Source { name, text, base, kind });
         (base, text)
+    }
+
+    /// The offset at which the next text begins.
+    pub(crate) fn end(&self) -> usize {
+        self.sources.last().map_or(0, |last| last.base + last.text.len() + 1)
+    }
+
+    /// Notes the constants of a profile for `section` whose texts begin at `begin`: what stands before is the scenario's own.
+    pub(crate) fn note_constants(&mut self, section: &str, index: &Index, begin: usize) {
+        for (key, span) in index.values().filter(|(_, span)| span.start >= begin) {
+            let Source { text, base, .. } = self.of(span.start);
+            let value = span.start - base..span.end - base;
+            let constant = SourcedConstant {
+                section: section.to_owned(),
+                key: key.to_owned(),
+                value: text[value.clone()].to_owned(),
+                source: source_at(text, value),
+            };
+            self.constants.push(constant);
+        }
+    }
+
+    /// The constants noted so far.
+    pub(crate) fn take_constants(&mut self) -> Vec<SourcedConstant> {
+        std::mem::take(&mut self.constants)
     }
 
     fn of(&self, offset: usize) -> &Source<'t> {
@@ -351,6 +378,18 @@ impl Index {
                 return 0..0;
             }
         }
+    }
+
+    /// Values that are no tables, with their keys; an array is one value.
+    fn values(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+        let keys = self.entries.iter().zip(self.entries.keys().skip(1).map(Some).chain([None]));
+        let is_value = |key: &str, next: Option<&String>| {
+            let below = next.and_then(|next| next.strip_prefix(key)?.strip_prefix('.'));
+            let is_number = |part: &str| part.starts_with(|first: char| first.is_ascii_digit());
+            !key.is_empty() && !key.split('.').any(is_number) && below.is_none_or(is_number)
+        };
+        let values = keys.filter(move |((key, _), next)| is_value(key, *next));
+        values.map(|((key, entry), _)| (key.as_str(), entry.value.clone()))
     }
 
     /// Whether the user set something at `path`.

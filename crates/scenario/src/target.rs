@@ -65,11 +65,11 @@ pub(crate) fn load<'t>(
     let span = |key: &str, section: &str| index.span(if index.has(key) { key } else { section });
     let at = span("network.profile", "target");
     let (profile, own): (NetworkProfile, Index) =
-        profile::load(sources, &NETWORKS, &network.profile, at, network_over, "network profile")?;
+        profile::load(sources, &NETWORKS, &network.profile, at, network_over, ("network", "network profile"))?;
     profile.check().map_err(|fault| placed(sources, &own, fault))?;
     let at = span("target.profile", "target");
     let (host, own): (HostProfile, Index) =
-        profile::load(sources, &HOSTS, &section.profile, at, target_over, "host profile")?;
+        profile::load(sources, &HOSTS, &section.profile, at, target_over, ("target", "host profile"))?;
     host.check().map_err(|fault| placed(sources, &own, fault))?;
     if section.path == TargetPath::Bypass && section.scheduler != BlockScheduler::None {
         let what = "`target.scheduler`: the path past the block layer has no scheduler";

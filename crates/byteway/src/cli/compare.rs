@@ -6,10 +6,13 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::flags::{Tables, repeat, threads};
+use super::flags::{Tables, constants, repeat, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
-use byteway_explore::compare::{CompareOptions, Comparison, Plan, PointOutcomes, Request, Store, run_all};
+use byteway_explore::assumption::Constants;
+use byteway_explore::compare::{
+    CompareOptions, Comparison, Plan, PointOutcomes, Request, Store, plan_trials, run_all, sensitivity,
+};
 use byteway_explore::replicate::Repeat;
 use byteway_results::figures::Metric;
 use byteway_results::output::print;
@@ -43,6 +46,12 @@ stated, and a difference shown, only where the intervals of two points part; els
 runs, those of the first point first; compare.json lists their seeds, and --set seed=N runs one of them alone:
   byteway compare s.toml --vary drive.profile=samsung-970-pro,p4500 --repeat 5
 
+With --sensitivity the comparison runs again for other values of each constant that a profile assumes (`byteway profile show` has every
+source), one at a time: half and twice the value, and a quarter to four times for what counts entries in flight or of a burst. It says which
+findings change, and what is found instead. KEYS name constants, whatever their source:
+  byteway compare scenarios/small-payloads.toml --set drive.profile=modern-gen5 --vary method=prp,inline \
+    --vary 'bs=64 B..1 KiB x2' --sensitivity=controller.fetch_burst,link.propagation
+
 In the findings, the knee is the point with the highest ratio of throughput to latency. By Little's law it is where
 the maximum throughput times the latency of an idle drive is outstanding: below it the drive is partly idle; above
 it I/Os queue.
@@ -72,6 +81,10 @@ pub(super) struct Arguments {
     /// Run every point with N seeds, the first of which is the scenario's own: figures are then means with 95 % intervals.
     #[arg(long, value_name = "N", default_value = "1", hide_default_value = true, value_parser = repeat)]
     repeat: Repeat,
+    /// Say which findings rest on assumed constants: run the comparison again with other values of constants, one at a time: of all that
+    /// the profiles assume, or of KEYS.
+    #[arg(long, value_name = "KEYS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = constants())]
+    sensitivity: Option<Constants>,
     /// Write the results to DIR, which is created if necessary, and resume from the results in it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -118,14 +131,17 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         baseline: arguments.baseline.clone(),
         metric: arguments.metric,
         repeat: arguments.repeat,
+        sensitivity: arguments.sensitivity.clone(),
         options: Options {
             sets: arguments.sets.clone(),
             defines: arguments.defines.clone(),
             skip_bad_lines: arguments.skip_bad_lines,
             ..Options::default()
         },
+        ..Request::default()
     };
     let plan = Plan::load(&request)?;
+    let trials = plan_trials(&request, &plan)?;
     let count = plan.runs();
     let store = arguments.out.as_deref().map(|folder| Store::open(folder, count)).transpose()?;
     let interrupt = raised_by_signal();
@@ -142,6 +158,11 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     bar.finish();
     let PointOutcomes { outcomes, resumed, mut kept } = ran?;
     let mut comparison = Comparison::new(plan, outcomes, &|scenario| probe(scenario, &interrupt));
+    if arguments.sensitivity.is_some() {
+        let bar = PointsBar::new(trials.len(), arguments.quiet);
+        comparison.sensitivity = Some(sensitivity(&request, &comparison, trials, threads, &interrupt, &bar));
+        bar.finish();
+    }
     comparison.interrupted = interrupt.is_raised();
     // Without all of its points the folder is not a complete comparison.
     if let (Some(store), Ok(())) = (&store, &kept) {

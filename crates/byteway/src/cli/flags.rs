@@ -1,5 +1,6 @@
 //! Flags and value parsers shared by several commands.
 
+use byteway_explore::assumption::Constants;
 use byteway_explore::replicate::Repeat;
 use byteway_text::table::{Width, wrapped};
 use byteway_text::units::{Bytes, UnitError};
@@ -72,6 +73,11 @@ pub(super) fn threads(jobs: Option<u16>) -> usize {
 pub(super) fn repeat(text: &str) -> Result<Repeat, String> {
     let whole = text.parse().map_err(|_| "not a whole number".to_owned())?;
     Repeat::new(whole).map_err(|error| format!("{}; {}", error.what, error.help))
+}
+
+/// Parses the constants of `--sensitivity`: keys with commas between them, or nothing for all that are assumed.
+pub(super) fn constants() -> impl TypedValueParser<Value = Constants> {
+    clap::builder::StringValueParser::new().map(|text| Constants::parse(&text))
 }
 
 #[derive(Clone, Copy, ValueEnum)]

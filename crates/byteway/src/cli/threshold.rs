@@ -4,18 +4,26 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
-use byteway_explore::threshold::{measure, to_toml};
+use super::flags::{constants, threads};
+use crate::terminal::PointsBar;
+use byteway_explore::assumption::Constants;
+use byteway_explore::threshold::{measure, sensitivity, to_toml};
 use byteway_results::output::print;
-use byteway_scenario::{Options, Scenario};
+use byteway_scenario::{Options, ScenarioInput};
+use byteway_text::progress::Points;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   byteway threshold scenarios/small-payloads.toml
   byteway threshold scenarios/small-payloads.toml --set drive.profile=modern-gen5
+  byteway threshold scenarios/small-payloads.toml --set drive.profile=modern-gen5 --sensitivity
 
 Measures, to the byte, the payload size from which each fine-grained method of the drive is no longer faster than PRPs:
 tau of `transfer.method = \"adaptive\"`, which uses the method for payloads below it. Put the output into the drive's
-profile. It is valid for the scenario's drive, link, host and queue depth; the scenario's payload size is varied.";
+profile. It is valid for the scenario's drive, link, host and queue depth; the scenario's payload size is varied.
+
+With --sensitivity each constant that a profile assumes is tried at half and twice its value (what counts entries in flight, from a quarter to
+four times), one at a time; comments name the values that move a threshold by more than a tenth.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -24,15 +32,34 @@ pub(super) struct Arguments {
     /// Replace or add a key of the scenario. Repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// Measure again with other values of constants, one at a time: of all that the profiles assume, or of KEYS.
+    #[arg(long, value_name = "KEYS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = constants())]
+    sensitivity: Option<Constants>,
+    /// Number of trials run in parallel. Default: one per processor. The results do not depend on it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Do not show a progress bar.
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Measures and prints the thresholds.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
-    let scenario = Scenario::load(&arguments.scenario, &options)?;
-    let thresholds = measure(&scenario, &raised_by_signal())?;
-    print(to_toml(&scenario, &thresholds))?;
-    Ok(match thresholds.missing.is_empty() {
+    let input = ScenarioInput::from(arguments.scenario.clone());
+    let scenario = input.load(&options)?;
+    let interrupt = raised_by_signal();
+    let thresholds = measure(&scenario, &interrupt)?;
+    let tried = match &arguments.sensitivity {
+        None => Vec::new(),
+        Some(which) => {
+            let bar = |count| -> Box<dyn Points> { Box::new(PointsBar::new(count, arguments.quiet)) };
+            sensitivity(&input, &options, which, threads(arguments.jobs), &interrupt, bar)?
+        }
+    };
+    print(to_toml(&scenario, &thresholds, &tried))?;
+    let is_whole = thresholds.missing.is_empty() && tried.iter().all(|one| one.found.is_some());
+    Ok(match is_whole {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(EXIT_INTERRUPTED),
     })

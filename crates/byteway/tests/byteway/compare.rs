@@ -632,3 +632,77 @@ fn a_comparison_of_open_loops_leads_with_latency() {
     let json: Value = serde_json::from_str(&printed(&compare(closed.path(), &arguments))).unwrap();
     assert_eq!(json["metric"], "iops");
 }
+
+/// Inline against PRPs on a Gen5 drive, of whose queue entries nothing is published.
+const SMALL: [&str; 7] = [
+    "--set",
+    "drive.profile=modern-gen5",
+    "--vary",
+    "method=prp,inline",
+    "--vary",
+    "bs=64 B..512 B x2",
+    "--quiet",
+];
+
+fn small_payloads() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/small-payloads.toml").display().to_string()
+}
+
+// How many entries a controller fetches at once decides up to which size inline is faster (448 B with eight, 192 B with two or four), and no
+// publication says how many that are. The trials must say what the same comparison says when the user sets the value.
+#[test]
+fn a_finding_that_rests_on_an_assumption_says_so() {
+    let scenario = small_payloads();
+    let folder = tempfile::tempdir().unwrap();
+    let run = |more: &[&str]| printed(&compare(folder.path(), &[&[scenario.as_str()], &SMALL[..], more].concat()));
+    let trial = "--sensitivity=controller.fetch_burst,host.override.store";
+    let json: Value = serde_json::from_str(&run(&[trial, "--format", "json"])).unwrap();
+    let trials = json["sensitivity"].as_array().unwrap();
+    let latency = |text: &str| text.split_once(';').map_or(text.to_owned(), |(first, _)| first.to_owned());
+    let findings = json["findings"].as_array().unwrap();
+    let reach = findings.iter().position(|finding| finding["kind"] == "reach").unwrap();
+    let mut moved = Vec::new();
+    for one in trials.iter().filter(|one| one["key"] == "controller.fetch_burst") {
+        assert_eq!((&one["status"], &one["value"]), (&"done".into(), &"8".into()));
+        assert!(one["source"].as_str().unwrap().contains("assumed"), "{one}");
+        let tried = one["tried"].as_str().unwrap();
+        let set = format!("drive.override.controller.fetch_burst={tried}");
+        let alone: Value = serde_json::from_str(&run(&["--set", &set, "--format", "json"])).unwrap();
+        let expected = alone["findings"].as_array().unwrap().iter().find(|one| one["kind"] == "reach").unwrap();
+        let changes = one["changes"].as_array().unwrap();
+        match changes.iter().find(|change| change["finding"] == reach) {
+            Some(change) => {
+                assert_eq!(change["instead"], expected["text"]);
+                moved.push(tried.to_owned());
+            }
+            None => {
+                let own = findings[reach]["text"].as_str().unwrap();
+                assert_eq!(latency(own), latency(expected["text"].as_str().unwrap()), "with {tried}");
+            }
+        }
+    }
+    assert!(moved.contains(&"2".to_owned()) && moved.contains(&"4".to_owned()), "{moved:?}");
+    let stores = trials.iter().filter(|one| one["section"] == "host" && one["key"] == "store");
+    assert!(stores.clone().count() == 2 && stores.clone().all(|one| one["changes"].as_array().unwrap().is_empty()));
+    let text = run(&[trial]);
+    let words = "controller.fetch_burst = 2 instead of 8";
+    assert!(text.contains("\nSensitivity\n") && text.replace("\n  ", " ").contains(words), "{text}");
+}
+
+// A misspelt constant would be tried by nobody, and every finding would seem to hold.
+#[test]
+fn a_constant_that_cannot_be_tried_is_refused() {
+    let folder = round(READS);
+    for (keys, words) in [
+        ("flash.raed", "did you mean `flash.read`"),
+        ("drive.override.firmware.clock", "is not tried"),
+        ("drive.override.link.lanes", "no profile of this scenario sets `drive.override.link.lanes`"),
+    ] {
+        let keys = format!("--sensitivity={keys}");
+        let refused =
+            compare(folder.path(), &["s.toml", "--vary", "iodepth=1,2", "--set", "drive.override.link.lanes=2", &keys]);
+        let said = text(&refused.stderr);
+        assert_eq!(code(&refused), Some(2), "{said}");
+        assert!(said.replace('\n', " ").contains(words), "{said}");
+    }
+}

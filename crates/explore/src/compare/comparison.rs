@@ -22,6 +22,8 @@
 //!   against, ratios    index of the point to compare with, and each figure as a multiple of its figure
 //!   summary            contents of summary.json of the run, or of the first replicate
 //! findings[]           kind, details, and text (a sentence), the most significant first
+//! sensitivity[]        with --sensitivity, for each trial: section, key, value and source of a constant, the value tried,
+//!                      status, reason, and changes[]: the index of a finding, and what is found instead (null: nothing)
 //! ```
 //!
 //! Missing values are null.
@@ -30,8 +32,10 @@ use serde::ser::{Serialize, Serializer};
 
 use super::finding::{Fact, Finding, FindingInput, findings, most_telling_first, throughput_of};
 use super::plan::{Plan, Planned, describe};
+use super::sensitivity::{Change, Sensitivity, TrialEnd, Tried};
 use super::sizes;
 use super::vary::{Axis, Scale};
+use crate::assumption::Trial;
 use crate::replicate::Repeat;
 use byteway_results::RunResult;
 use byteway_results::figures::{Figures, Metric, fallen, is_fallback};
@@ -62,6 +66,8 @@ pub struct Comparison {
     pub points: Vec<Point>,
     /// Findings on the points.
     pub findings: Vec<Finding>,
+    /// What became of the findings with other values of constants, if that was asked.
+    pub sensitivity: Option<Sensitivity>,
     /// Whether it was interrupted: points, or probes for findings, are missing.
     pub interrupted: bool,
 }
@@ -194,6 +200,7 @@ impl Comparison {
             metric,
             points,
             findings,
+            sensitivity: None,
             interrupted: false,
         }
     }
@@ -204,7 +211,8 @@ impl Comparison {
         let is_missing = |point: &Point| {
             point.outcome == PointOutcome::NotRun || point.replicates.iter().any(|one| one.status == not_run)
         };
-        self.interrupted || self.points.iter().any(is_missing)
+        let is_untried = self.sensitivity.as_ref().is_some_and(Sensitivity::is_partial);
+        self.interrupted || is_untried || self.points.iter().any(is_missing)
     }
 
     /// Number of failed points.
@@ -238,6 +246,7 @@ impl Comparison {
             keys: self.axes.iter().map(key).collect(),
             points: (0..self.points.len()).map(|index| self.point(index)).collect(),
             findings: &self.findings,
+            sensitivity: self.sensitivity.as_ref().map(|found| found.trials.iter().map(trial).collect()),
         };
         let mut json = serde_json::to_string_pretty(&json).expect("a comparison has only string keys");
         json.push('\n');
@@ -276,6 +285,16 @@ fn table<'a>(of: &dyn Fn(Metric) -> Option<f64>) -> Ordered<'a, Option<f64>> {
     Ordered(Metric::ALL.map(|metric| (metric.key(), of(metric))).to_vec())
 }
 
+fn trial(one: &Tried) -> TrialJson<'_> {
+    let Trial { section, key, values: (value, tried), source, .. } = &one.trial;
+    let (status, reason, changes) = match &one.end {
+        TrialEnd::Done(changes) => ("done", None, &changes[..]),
+        TrialEnd::Failed(reason) => ("failed", Some(reason.as_str()), &[][..]),
+        TrialEnd::NotRun => ("not-run", None, &[][..]),
+    };
+    TrialJson { section, key, value, tried, source, status, reason, changes }
+}
+
 fn key(axis: &Axis) -> KeyJson<'_> {
     KeyJson {
         key: &axis.key,
@@ -301,6 +320,20 @@ struct Json<'a> {
     keys: Vec<KeyJson<'a>>,
     points: Vec<PointJson<'a>>,
     findings: &'a [Finding],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sensitivity: Option<Vec<TrialJson<'a>>>,
+}
+
+#[derive(serde::Serialize)]
+struct TrialJson<'a> {
+    section: &'a str,
+    key: &'a str,
+    value: &'a str,
+    tried: &'a str,
+    source: &'a str,
+    status: &'static str,
+    reason: Option<&'a str>,
+    changes: &'a [Change],
 }
 
 #[derive(serde::Serialize)]

@@ -49,6 +49,7 @@ pub fn fingerprint(scenario: &Scenario) -> Result<Fingerprint, InputError> {
         host_cost,
         text: _,
         sets: _,
+        constants: _,
         translated,
     } = scenario;
     let mut jobs = jobs.clone();

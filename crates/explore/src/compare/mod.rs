@@ -12,6 +12,7 @@
 //! | `outcome.rs` | running points in parallel, and their outcomes |
 //! | `finding/` | knees, crossovers, the best point, in words |
 //! | `sizes.rs` | the payload sizes up to which a method is better, to the byte |
+//! | `sensitivity.rs` | findings that rest on assumed constants |
 //! | `comparison.rs` | the complete result, and `compare.json` |
 //! | `table.rs` | the table for the terminal, and `compare.csv` |
 //! | `report.rs` | `report.html` |
@@ -26,6 +27,7 @@ mod outcome;
 mod pareto;
 mod plan;
 mod report;
+mod sensitivity;
 mod sizes;
 mod store;
 mod table;
@@ -39,6 +41,7 @@ pub use outcome::{CompareOptions, PointOutcomes, run_all};
 pub(crate) use plan::job_count;
 pub use plan::{Plan, Planned, PlannedRun, Request};
 pub use report::report;
+pub use sensitivity::{Change, Sensitivity, TrialEnd, Tried, plan_trials, sensitivity};
 pub use sizes::{Reach, with_payload};
 pub(crate) use store::{Kept, read_kept};
 pub use store::{Store, StoreError};

@@ -6,6 +6,7 @@ use toml::de::DeValue;
 
 use super::fingerprint::{Fingerprint, fingerprint};
 use super::vary::{Axis, Jobs, POINTS_MAX, place, resolve, split};
+use crate::assumption::{Constants, Trial};
 use crate::replicate::{Repeat, with_seed};
 use byteway_report::shell::quoted;
 use byteway_results::figures::Metric;
@@ -30,6 +31,8 @@ pub struct Request {
     pub repeat: Repeat,
     /// Options common to all points.
     pub options: Options,
+    /// `--sensitivity`: the constants to try with other values.
+    pub sensitivity: Option<Constants>,
 }
 
 /// All points, ready to run.
@@ -109,6 +112,11 @@ impl Plan {
 
     /// Parses the flags, and loads and validates the scenario of every point.
     pub fn load(request: &Request) -> Result<Plan, InputError> {
+        Plan::with_trial(request, None)
+    }
+
+    /// The same with another value of a constant.
+    pub(super) fn with_trial(request: &Request, trial: Option<&Trial>) -> Result<Plan, InputError> {
         let jobs = job_count(&request.scenario, &request.options)?;
         let mut axes: Vec<Axis> = Vec::new();
         for flag in &request.varies {
@@ -154,7 +162,7 @@ impl Plan {
         let mut points = Vec::with_capacity(count);
         for index in 0..count {
             let choice = choice_of(index, &axes);
-            let scenario = load_point(request, &axes, &choice)?;
+            let scenario = load_point(request, &axes, &choice, trial)?;
             let seeds = request.repeat.seeds(scenario.seed);
             let run =
                 |seed: u64| Ok(PlannedRun { seed, fingerprint: fingerprint(&with_seed(&scenario, seed))? });
@@ -204,6 +212,11 @@ fn command(request: &Request) -> String {
     }
     if request.repeat.is_several() {
         parts.push(format!("--repeat {}", request.repeat.count()));
+    }
+    match &request.sensitivity {
+        None => {}
+        Some(Constants::Assumed) => parts.push("--sensitivity".to_owned()),
+        Some(Constants::Named(keys)) => parts.push(format!("--sensitivity={}", quoted(&keys.join(",")))),
     }
     if request.options.skip_bad_lines {
         parts.push("--skip-bad-lines".to_owned());
@@ -255,7 +268,12 @@ pub(crate) fn job_count(input: &ScenarioInput, options: &Options) -> Result<Jobs
 }
 
 /// Loads one point. An error in a varied value is located at its `--vary`; any other error names the point.
-fn load_point(request: &Request, axes: &[Axis], choice: &[usize]) -> Result<Scenario, InputError> {
+fn load_point(
+    request: &Request,
+    axes: &[Axis],
+    choice: &[usize],
+    trial: Option<&Trial>,
+) -> Result<Scenario, InputError> {
     let mut options = request.options.clone();
     let mut flags: Vec<(String, SourceLocation)> = Vec::new();
     for (axis, at) in axes.iter().zip(choice) {
@@ -267,7 +285,15 @@ fn load_point(request: &Request, axes: &[Axis], choice: &[usize]) -> Result<Scen
             options.sets.push(set);
         }
     }
-    request.scenario.load(&options).map_err(|mut error| {
+    let loaded = request.scenario.load(&options).and_then(|scenario| {
+        let sets = trial.map_or_else(Vec::new, |trial| trial.sets(&scenario.constants));
+        if sets.is_empty() {
+            return Ok(scenario);
+        }
+        options.sets.extend(sets);
+        request.scenario.load(&options)
+    });
+    loaded.map_err(|mut error| {
         let stands = error.place.as_ref().map(|place| place.source.clone());
         match flags.into_iter().find(|(set, _)| Some(set) == stands.as_ref()) {
             Some((_, vary)) => error.place = Some(Box::new(vary)),

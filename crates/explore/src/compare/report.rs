@@ -5,15 +5,17 @@ use super::comparison::{Comparison, Point};
 use super::finding::{Corner, Fact, FindingInput, SHOWN_MAX, Series, series, throughput_of, without};
 use super::pareto;
 use super::plan::describe;
+use super::sensitivity::{Sensitivity, TrialEnd};
 use super::sizes::is_method;
 use super::vary::{Axis as Key, Scale};
+use crate::assumption::Trial;
 use byteway_report::{Axis, Chart, Figure, Ink, Page, Section, Table, Unit};
 use byteway_results::RunResult;
 use byteway_results::figures::Metric;
 use byteway_results::summary::Summary;
 use byteway_run::probe::PointOutcome;
 use byteway_scenario::profile::Completion;
-use byteway_text::table::{grouped, time};
+use byteway_text::table::{Cell, Column, TextTable, grouped, time};
 use byteway_workload::Kind;
 
 /// Lines in one chart, at most, so that they can be distinguished.
@@ -37,6 +39,12 @@ pub fn report(comparison: &Comparison) -> Page {
     }
     sections.extend(pareto::section(comparison));
     sections.extend(distributions(comparison));
+    if let Some(sensitivity) = &comparison.sensitivity {
+        let text = "The whole comparison, once for each other value of a constant: half and twice, or a quarter to four times for what counts \
+                    entries in flight or of a burst. A size that moves by less than a tenth is the same finding.";
+        let section = Section::new("Sensitivity").text(text).list(sensitivity.lines(&comparison.findings));
+        sections.push(section.table(trials(sensitivity)));
+    }
     sections.push(table(comparison));
     let repeat = Section::new("The scenario")
         .text("This file and this command reproduce the same figures, to the byte, on any machine.")
@@ -82,6 +90,22 @@ fn seeds(comparison: &Comparison) -> Vec<String> {
     let mut seeds: Vec<String> = seeds.collect();
     seeds.dedup();
     seeds
+}
+
+/// All trials, with what became of the findings.
+fn trials(sensitivity: &Sensitivity) -> Table {
+    let columns = ["constant", "value", "tried", "findings that change", "source"];
+    let mut table = TextTable::new(columns.map(Column::text));
+    for one in &sensitivity.trials {
+        let end = match &one.end {
+            TrialEnd::Done(changes) => changes.len().to_string(),
+            TrialEnd::Failed(reason) => format!("failed: {reason}"),
+            TrialEnd::NotRun => "not run".to_owned(),
+        };
+        let Trial { section, key, values: (value, tried), source, .. } = &one.trial;
+        table.row([format!("{section}.{key}"), value.clone(), tried.clone(), end, source.clone()].map(Cell::from));
+    }
+    Table::from(table)
 }
 
 /// Facts common to all points.

@@ -169,6 +169,12 @@ impl Comparison {
         if self.findings.len() > shown {
             let _ = writeln!(out, "- {} more with --wide, or with --out", self.findings.len() - shown);
         }
+        if let Some(sensitivity) = &self.sensitivity {
+            let _ = writeln!(out, "\nSensitivity");
+            for line in sensitivity.lines(&self.findings) {
+                let _ = writeln!(out, "- {line}");
+            }
+        }
         out.finish()
     }
 

@@ -17,15 +17,17 @@ use byteway_text::units::excerpt;
 const BASES_MAX: usize = 8;
 
 /// Loads a profile with the overrides of a scenario. `name` is one of `known`, or a path relative to the
-/// directory of the text that contains it.
+/// directory of the text that contains it; `section` is the scenario's section that names it. The sources note its
+/// constants.
 pub(crate) fn load<'t, T: DeserializeOwned>(
     sources: &mut Sources<'t>,
     known: &[(&'static str, &'static str)],
     name: &str,
     name_span: Range<usize>,
     over: Option<Tree<'t>>,
-    noun: &str,
+    (section, noun): (&str, &str),
 ) -> Result<(T, Index), InputError> {
+    let begin = sources.end();
     let mut tree = parse(sources, known, name, &name_span, noun)?;
     let mut count = 0;
     while let Some((base, span)) = take_base(sources, &mut tree)? {
@@ -41,7 +43,9 @@ pub(crate) fn load<'t, T: DeserializeOwned>(
     if let Some(over) = over {
         merge(tree.get_mut(), over);
     }
-    sources.decode(tree, noun)
+    let (profile, index) = sources.decode(tree, noun)?;
+    sources.note_constants(section, &index, begin);
+    Ok((profile, index))
 }
 
 /// A built-in profile; `None` if the name is unknown.
@@ -52,7 +56,7 @@ pub(super) fn built_in<T: DeserializeOwned>(
 ) -> Option<T> {
     let (name, _) = known.iter().find(|(known, _)| *known == name)?;
     let texts = Texts::default();
-    let loaded = load(&mut Sources::new(&texts), known, name, 0..0, None, noun);
+    let loaded = load(&mut Sources::new(&texts), known, name, 0..0, None, ("", noun));
     Some(loaded.expect("a test loads every built-in profile").0)
 }
 
@@ -111,7 +115,7 @@ mod tests {
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
         let root = sources.parse_text("s.toml", folder.path(), "x = 1\n")?;
-        load(&mut sources, &HOSTS, "mine.toml", root.span(), None, "host profile").map(|(host, _)| host)
+        load(&mut sources, &HOSTS, "mine.toml", root.span(), None, ("host", "host profile")).map(|(host, _)| host)
     }
 
     // A key that did not override its base could not be changed.

@@ -16,6 +16,7 @@ mod network;
 mod offers;
 mod programs;
 mod reliability;
+mod sourced;
 mod switch;
 mod transfer;
 mod upkeep;
@@ -51,6 +52,8 @@ pub use network::{BlockCosts, InitiatorCosts, NETWORKS, NetworkProfile, TargetCo
 pub(crate) use offers::drives_with;
 pub use programs::Programs;
 pub use reliability::{CellKind, OneBit, Reliability};
+pub use sourced::SourcedConstant;
+pub(crate) use sourced::source_at;
 pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, ExtentTree, Refresh, Wear};
 

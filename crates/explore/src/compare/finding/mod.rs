@@ -17,6 +17,7 @@
 //! No claim is made about a difference below 1 %, a knee in fewer than three points, or a failed point; nor, of points with several
 //! replicates, about a difference whose 95 % intervals overlap.
 
+mod agreement;
 mod effect;
 
 use serde::Serialize;

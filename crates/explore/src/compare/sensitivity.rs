@@ -1,0 +1,169 @@
+//! Which findings of a comparison rest on assumed constants: the whole comparison, once for each trial of a constant.
+
+use super::comparison::Comparison;
+use super::finding::Finding;
+use super::outcome::{CompareOptions, PointOutcomes, run_all};
+use super::plan::{Plan, Request};
+use crate::assumption::{Trial, trials};
+use crate::replicate::{in_parallel, locked};
+use byteway_run::probe::{PointOutcome, probe};
+use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::{Hidden, Points};
+use serde::Serialize;
+use std::sync::Mutex;
+
+/// What became of the findings in each trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sensitivity {
+    /// The trials, in the order of the profiles' keys.
+    pub trials: Vec<Tried>,
+}
+
+/// A trial and what became of the findings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    /// The trial.
+    pub trial: Trial,
+    /// How it ended.
+    pub end: TrialEnd,
+}
+
+/// How a trial ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TrialEnd {
+    /// All points were run: the findings that change.
+    Done(Vec<Change>),
+    /// The value is not valid, or a point failed with it: why.
+    Failed(String),
+    /// An interrupt came first.
+    NotRun,
+}
+
+/// A finding that a trial changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Index of the finding.
+    pub finding: usize,
+    /// What is found instead on the same subject; `None`: nothing.
+    pub instead: Option<String>,
+}
+
+/// The trials of a comparison: every constant to try that a point has.
+///
+/// # Errors
+/// A named constant is in no profile of the points, or cannot be tried.
+pub fn plan_trials(request: &Request, plan: &Plan) -> Result<Vec<Trial>, InputError> {
+    let Some(which) = &request.sensitivity else { return Ok(Vec::new()) };
+    let all = plan.points.iter().flat_map(|point| point.scenario.constants.iter().cloned());
+    trials(which, &all.collect::<Vec<_>>())
+}
+
+/// Runs the comparison once for each trial, several at once. `bar` counts trials.
+pub fn sensitivity(
+    request: &Request,
+    base: &Comparison,
+    planned: Vec<Trial>,
+    threads: usize,
+    interrupt: &Interrupt,
+    bar: &dyn Points,
+) -> Sensitivity {
+    let ends = Mutex::new(vec![TrialEnd::NotRun; planned.len()]);
+    in_parallel(threads, planned.len(), interrupt, &|at| {
+        let end = tried(request, base, &planned[at], interrupt);
+        locked(&ends)[at] = end;
+        bar.one();
+    });
+    let ends = ends.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let trials = planned.into_iter().zip(ends).map(|(trial, end)| Tried { trial, end });
+    Sensitivity { trials: trials.collect() }
+}
+
+fn tried(request: &Request, base: &Comparison, trial: &Trial, interrupt: &Interrupt) -> TrialEnd {
+    let plan = match Plan::with_trial(request, Some(trial)) {
+        Ok(plan) => plan,
+        Err(error) => return TrialEnd::Failed(error.what),
+    };
+    let options = CompareOptions { threads: 1, store: None, fresh: true, interrupt, bar: &Hidden };
+    let outcomes = match run_all(&plan, &options) {
+        Ok(PointOutcomes { outcomes, .. }) => outcomes,
+        Err(error) => return TrialEnd::Failed(error.to_string()),
+    };
+    let failure = outcomes.iter().find_map(|outcome| match outcome {
+        PointOutcome::Failed(reason, _) => Some(reason.clone()),
+        _ => None,
+    });
+    let other = Comparison::new(plan, outcomes, &|scenario| probe(scenario, interrupt));
+    match failure {
+        _ if interrupt.is_raised() => TrialEnd::NotRun,
+        // A point that fails without the trial has no findings to change.
+        Some(reason) if base.failed() == 0 => TrialEnd::Failed(reason),
+        _ => TrialEnd::Done(changes(&base.findings, &other.findings)),
+    }
+}
+
+/// The findings that are not those of `other`.
+pub(super) fn changes(base: &[Finding], other: &[Finding]) -> Vec<Change> {
+    let changed = base.iter().enumerate().filter_map(|(finding, own)| {
+        let subject = own.fact.subject()?;
+        let same = other.iter().find(|other| other.fact.subject().as_ref() == Some(&subject));
+        if same.is_some_and(|same| own.fact.agrees(&same.fact)) {
+            return None;
+        }
+        let related = || other.iter().find(|other| own.fact.rivals().is_some() && own.fact.rivals() == other.fact.rivals());
+        let instead = same.or_else(related).map(|other| other.text.clone());
+        Some(Change { finding, instead })
+    });
+    changed.collect()
+}
+
+impl Sensitivity {
+    /// Whether trials are missing because of an interrupt.
+    pub fn is_partial(&self) -> bool {
+        self.trials.iter().any(|one| one.end == TrialEnd::NotRun)
+    }
+
+    /// Sentences: for each finding that changes, the trials that change it; then how many hold, and what could not be tried.
+    pub fn lines(&self, findings: &[Finding]) -> Vec<String> {
+        let done = || self.trials.iter().filter_map(|one| match &one.end {
+            TrialEnd::Done(changes) => Some((&one.trial, changes)),
+            _ => None,
+        });
+        let mut lines = Vec::new();
+        for (index, finding) in findings.iter().enumerate() {
+            let changed = done().filter_map(|(trial, changes)| {
+                let change = changes.iter().find(|change| change.finding == index)?;
+                Some((trial, change.instead.as_deref().unwrap_or("nothing is found")))
+            });
+            let changed: Vec<_> = changed.collect();
+            if changed.is_empty() {
+                continue;
+            }
+            lines.push(format!("It rests on what is assumed that {}.", finding.text));
+            lines.extend(changed.iter().map(|(trial, instead)| format!("With {}: {instead}.", trial.words())));
+        }
+        let mut keys: Vec<(&str, &str)> =
+            done().map(|(trial, _)| (trial.section.as_str(), trial.key.as_str())).collect();
+        keys.dedup();
+        let changing = findings.iter().enumerate().filter(|(index, finding)| {
+            finding.fact.subject().is_some()
+                && done().any(|(_, changes)| changes.iter().any(|change| change.finding == *index))
+        });
+        let (all, changing) = (findings.iter().filter(|one| one.fact.subject().is_some()).count(), changing.count());
+        lines.push(format!(
+            "{} of {all} findings hold with each of {} other values of {} constants.",
+            all - changing,
+            done().count(),
+            keys.len()
+        ));
+        let failed = self.trials.iter().filter_map(|one| match &one.end {
+            TrialEnd::Failed(reason) => Some(format!("Not tried: {}: {reason}.", one.trial.words())),
+            _ => None,
+        });
+        lines.extend(failed);
+        if self.is_partial() {
+            lines.push("PARTIAL: interrupted before all values were tried.".to_owned());
+        }
+        lines
+    }
+}
