@@ -122,7 +122,8 @@ class TablesDrive(Drive):
 
         Raises:
             InputError: the rows do not fit the table, or it has a column of a type that drives do not have.
-            DriveError: the drive has no space; the message says which rows the table keeps.
+            DriveError: the drive has no space. A table that the load made is gone again; of one that was there, the message says which rows
+                it keeps.
         """
         if isinstance(rows, (str, os.PathLike)):
             return self._native.load_file(table, Path(rows))

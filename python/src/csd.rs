@@ -9,7 +9,7 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use byteway_clock::random::Rng;
 use byteway_pushdown::error::SessionError;
-use byteway_pushdown::load::Loaded;
+use byteway_pushdown::load::{Keeps, LoadOptions, Loaded};
 use byteway_pushdown::plan::Plan;
 use byteway_pushdown::query::{Answer as Rows, Executor};
 use byteway_pushdown::session::{self, SessionOptions, TableInfo};
@@ -17,6 +17,7 @@ use byteway_pushdown::split::QueryShape;
 use byteway_query::Form;
 use byteway_serving::tables::{Change, with_drive};
 use byteway_text::error::{InputError, suggest};
+use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
 use byteway_workload::query::{Generator, RowSource};
 use parquet::arrow::ArrowWriter;
@@ -66,7 +67,9 @@ async fn answered(session: &session::Session, request: Ask) -> Result<Answer, Se
         Ask::Tables => Answer::Tables(session.tables().await?),
         Ask::Load { name, source, seed } => {
             let mut progress = Progress::hidden();
-            Answer::Loaded(session.load(&name, &[source], &Rng::new(seed), &mut progress).await?)
+            let (rng, interrupt) = (Rng::new(seed), Interrupt::default());
+            let options = LoadOptions { rng: &rng, keeps: Keeps::Others, interrupt: &interrupt };
+            Answer::Loaded(session.load(&name, &[source], &options, &mut progress).await?)
         }
         Ask::Drop(name) => {
             session.drop_table(&name).await?;

@@ -57,6 +57,8 @@ pub struct Trial {
     /// Its source.
     pub source: String,
     factor: f64,
+    /// Other profiles that have the constant from a source keep it.
+    only_assumed: bool,
 }
 
 impl Trial {
@@ -69,7 +71,9 @@ impl Trial {
 
     /// The `--set` flags that make the change in a scenario with these constants.
     pub fn sets(&self, constants: &[SourcedConstant]) -> Vec<String> {
-        let same = |one: &&SourcedConstant| owner(one) == self.section && one.key == self.key;
+        let same = |one: &&SourcedConstant| {
+            owner(one) == self.section && one.key == self.key && (one.is_assumed() || !self.only_assumed)
+        };
         let set = |one: &SourcedConstant| Some(one.set(&scaled(&one.value, self.factor)?));
         constants.iter().filter(same).filter_map(set).collect()
     }
@@ -112,12 +116,15 @@ pub fn trials(which: &Constants, all: &[SourcedConstant]) -> Result<Vec<Trial>, 
                 values: (constant.value.clone(), value),
                 source: constant.source.clone(),
                 factor: *factor,
+                only_assumed: *which == Constants::Assumed,
             });
         }
     }
     if let Constants::Named(keys) = which {
         for key in keys {
-            let is_key = |trial: &Trial| trial.key == *key || *key == format!("{}.override.{}", trial.section, trial.key);
+            let is_key = |trial: &Trial| {
+                trial.key == *key || *key == format!("{}.override.{}", trial.section, trial.key)
+            };
             if trials.iter().any(is_key) {
                 continue;
             }
@@ -197,15 +204,22 @@ mod tests {
             constant("drive.0", "flash.erase", "\"3 ms\"", "public: data sheet"),
             constant("drive.0", "firmware.clock", "\"1 GHz\"", "assumed: makes a cycle a nanosecond"),
             constant("host", "store", "\"25 ns\"", "assumed"),
+            constant("drive.2", "controller.fetch_burst", "2", "public: data sheet"),
         ];
         let found = trials(&Constants::Assumed, &all).unwrap();
         let words: Vec<String> = found.iter().map(Trial::words).collect();
-        let burst = ["2", "4", "16", "32"].map(|value| format!("controller.fetch_burst = {value} instead of 8"));
+        let burst =
+            ["2", "4", "16", "32"].map(|value| format!("controller.fetch_burst = {value} instead of 8"));
         assert_eq!(words[..4], burst);
-        assert_eq!(words[4..], ["host.store = 12.5 ns instead of 25 ns", "host.store = 50 ns instead of 25 ns"]);
+        assert_eq!(
+            words[4..],
+            ["host.store = 12.5 ns instead of 25 ns", "host.store = 50 ns instead of 25 ns"]
+        );
         let sets = ["drive.0.override.controller.fetch_burst=2", "drive.1.override.controller.fetch_burst=1"];
         assert_eq!(found[0].sets(&all), sets);
         assert_eq!(found[4].sets(&all), ["host.override.store=\"12.5 ns\""]);
+        let every = trials(&Constants::parse("controller.fetch_burst"), &all).unwrap();
+        assert_eq!((found[0].sets(&all).len(), every[0].sets(&all).len()), (2, 3));
         let named = |keys: &str| trials(&Constants::parse(keys), &all);
         assert_eq!(named("flash.erase, host.override.store").unwrap().len(), 4);
         let wrong = named("flash.earse").unwrap_err();

@@ -15,6 +15,12 @@ pub enum SessionError {
     /// A command failed, or has no completion.
     #[error(transparent)]
     Io(AnyIoError),
+    /// Interrupted.
+    #[error("interrupted")]
+    Interrupted,
+    /// A load was interrupted, and the tables are as before.
+    #[error("interrupted: nothing of this load is kept")]
+    NothingLoaded,
     /// Rows could not be loaded to the end.
     #[error(
         "the table {table} keeps the first {rows} rows of this load, and has {rows_in_all} in all: \
@@ -42,6 +48,15 @@ where
 }
 
 impl SessionError {
+    /// Whether the cause is an interrupt.
+    pub fn is_interrupted(&self) -> bool {
+        match self {
+            SessionError::Interrupted | SessionError::NothingLoaded => true,
+            SessionError::PartlyLoaded { source, .. } => source.is_interrupted(),
+            _ => false,
+        }
+    }
+
     /// The invalid input, if that is the cause.
     pub fn wrong_input(&self) -> Option<&InputError> {
         if let SessionError::Input(error) = self { Some(error) } else { None }

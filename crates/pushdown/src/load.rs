@@ -8,12 +8,35 @@ use byteway_host::IoError;
 use byteway_query::schema::NAME_BYTES_MAX;
 use byteway_query::{Column, RecordBatch, Schema, ipc};
 use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
 use byteway_wire::nvme::status::Status;
-use byteway_workload::query::{Batches, RowSource};
+use byteway_workload::query::RowSource;
 
 /// Size from which buffered rows are appended, in bytes of memory. An append is atomic.
 const APPEND_BYTES: usize = 16 << 20;
+
+/// What a table keeps of a load that fails or is interrupted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keeps {
+    /// A table that the load made is dropped again; one that was there keeps the appends before.
+    #[default]
+    Others,
+    /// Nothing: to a table that is there, all rows go in one append, or none do.
+    Nothing,
+    /// The appends before.
+    Appends,
+}
+
+/// How rows are loaded.
+pub struct LoadOptions<'a> {
+    /// Generated rows depend only on it and the table's name.
+    pub rng: &'a Rng,
+    /// What is kept if it is not done to the end.
+    pub keeps: Keeps,
+    /// Ends the load between two batches of rows.
+    pub interrupt: &'a Interrupt,
+}
 
 /// Figures of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,19 +80,19 @@ fn described(schema: &Schema) -> String {
 
 impl Session {
     /// Appends rows to a table, which is created with the columns of the first source if it does not exist.
-    /// Generated rows depend only on `rng` and the table's name.
     ///
-    /// If loading fails, the table keeps the appends before, in the order of the sources, and the error
-    /// reports their number. A table that was created for this load and is still empty is dropped.
+    /// If the table keeps appends of a load that is not done to the end, it keeps them in the order of the sources, and the error reports
+    /// their number. An empty table that was created for the load is dropped in any case. A power cut leaves the appends before it.
     ///
     /// # Errors
     /// [`SessionError`] if a file is not a Parquet file, a source has other columns than the table or
-    /// unsupported ones, the name is invalid, or the drive has not enough free space.
+    /// unsupported ones, the name is invalid, the drive has not enough free space, the rows do not fit into the one append that
+    /// [`Keeps::Nothing`] demands, or the load is interrupted.
     pub async fn load(
         &self,
         name: &str,
         sources: &[RowSource],
-        rng: &Rng,
+        options: &LoadOptions<'_>,
         progress: &mut Progress,
     ) -> Result<Loaded, SessionError> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
@@ -79,23 +102,28 @@ impl Session {
         let mut loaded = Loaded::default();
         let begin = self.clock.now();
         let mut made = None;
-        let done = self.load_all(name, sources, (rng, progress), (&mut loaded, &mut made)).await;
+        let done = self.load_all(name, sources, (options, progress), (&mut loaded, &mut made)).await;
         loaded.nanoseconds = self.clock.now().since(begin).0 / 1000;
         let Err(error) = done else { return Ok(loaded) };
+        let alone =
+            |error: SessionError| if error.is_interrupted() { SessionError::NothingLoaded } else { error };
         match made {
-            // Restores the state before. If the drop fails too, its cause is that of the first error.
-            Some(table) if loaded.appends == 0 => {
-                _ = self.client.drop_table(table).await;
-                Err(error)
+            // Restores the state before. If a drop fails where rows were appended, the error says what there is.
+            Some(table) if loaded.appends == 0 || options.keeps != Keeps::Appends => {
+                let dropped = self.client.drop_table(table).await;
+                if dropped.is_ok() || loaded.appends == 0 {
+                    return Err(alone(error));
+                }
             }
-            _ if loaded.appends == 0 => Err(error),
-            _ => Err(SessionError::PartlyLoaded {
-                table: name.to_owned(),
-                rows: loaded.rows_appended,
-                rows_in_all: loaded.rows_in_all,
-                source: Box::new(error),
-            }),
+            _ if loaded.appends == 0 => return Err(alone(error)),
+            _ => {}
         }
+        Err(SessionError::PartlyLoaded {
+            table: name.to_owned(),
+            rows: loaded.rows_appended,
+            rows_in_all: loaded.rows_in_all,
+            source: Box::new(error),
+        })
     }
 
     /// Like [`load`](Self::load). Sets `made` to the number of a created table.
@@ -103,10 +131,11 @@ impl Session {
         &self,
         name: &str,
         sources: &[RowSource],
-        (rng, progress): (&Rng, &mut Progress),
+        (options, progress): (&LoadOptions<'_>, &mut Progress),
         (loaded, made): (&mut Loaded, &mut Option<u32>),
     ) -> Result<(), SessionError> {
         let mut table: Option<(u32, Schema)> = None;
+        let (mut batches, mut bytes) = (Vec::new(), 0);
         for source in sources {
             let own = source.schema()?;
             let (number, schema) = match &table {
@@ -119,32 +148,40 @@ impl Session {
                 return Err(InputError::new(what, "load it into a table of its own").into());
             }
             table = Some((number, schema.clone()));
-            self.append_all(number, &schema, source.batches(name, rng)?, loaded, progress).await?;
-        }
-        Ok(())
-    }
-
-    async fn append_all(
-        &self,
-        table: u32,
-        schema: &Schema,
-        rows: Batches,
-        loaded: &mut Loaded,
-        progress: &mut Progress,
-    ) -> Result<(), SessionError> {
-        let (mut batches, mut bytes) = (Vec::new(), 0);
-        for batch in rows {
-            let batch = batch?;
-            bytes += batch.get_array_memory_size();
-            loaded.rows += batch.num_rows() as u64;
-            batches.push(batch);
-            if bytes >= APPEND_BYTES {
-                self.append(table, schema, &mut batches, loaded).await?;
+            // A table of the load's own can be dropped, however many appends it has got.
+            let in_one = options.keeps == Keeps::Nothing && made.is_none();
+            for batch in source.batches(name, options.rng)? {
+                if options.interrupt.is_raised() {
+                    return Err(SessionError::Interrupted);
+                }
+                let batch = batch?;
+                bytes += batch.get_array_memory_size();
+                loaded.rows += batch.num_rows() as u64;
+                batches.push(batch);
+                if bytes < APPEND_BYTES {
+                    continue;
+                }
+                if in_one {
+                    let what = format!(
+                        "the rows for `{name}` take more than the {} MiB of one append",
+                        APPEND_BYTES >> 20
+                    );
+                    let help = "leave --atomic out, or load them into a table of their own, which is made whole or not at all";
+                    return Err(InputError::new(what, help).into());
+                }
+                self.append(number, &schema, &mut batches, loaded).await?;
                 progress.part(loaded.rows);
                 bytes = 0;
             }
+            if !in_one {
+                self.append(number, &schema, &mut batches, loaded).await?;
+                bytes = 0;
+            }
         }
-        self.append(table, schema, &mut batches, loaded).await
+        match table {
+            Some((number, schema)) => self.append(number, &schema, &mut batches, loaded).await,
+            None => Ok(()),
+        }
     }
 
     async fn table_for(

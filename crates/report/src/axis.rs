@@ -160,12 +160,14 @@ impl Axis {
     pub(crate) fn fit(&self, values: impl Iterator<Item = f64>) -> FittedAxis<'_> {
         let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut points = Vec::new();
+        let mut is_whole = self.unit == Unit::Count && self.is_linear();
         let keep = self.scale == Scale::Log { ticks_at_points: true };
         let ends = self.range.into_iter().chain(self.span).flat_map(|(low, high)| [low, high]);
         for value in values.chain(ends) {
             if self.holds(value) {
                 min = min.min(value);
                 max = max.max(value);
+                is_whole &= value.fract() == 0.0;
                 if keep && !points.contains(&value) && points.len() <= TICKS_MAX {
                     points.push(value);
                 }
@@ -177,7 +179,7 @@ impl Axis {
             Scale::Log { .. } => self.unit.scale(min),
             _ => self.unit.scale(max.abs().max(min.abs())),
         };
-        FittedAxis { axis: self, min, max, points, unit_name, size }
+        FittedAxis { axis: self, min, max, is_whole, points, unit_name, size }
     }
 
     fn holds(&self, value: f64) -> bool {
@@ -195,6 +197,8 @@ const EDGE: f64 = 1.06;
 const EDGE_OF_POINTS: f64 = 1.15;
 /// Ticks, at most; more would overlap.
 const TICKS_MAX: usize = 12;
+/// Counts up to which an axis has a tick for each.
+const WHOLE_TICKS_MAX: f64 = 8.0;
 /// Ticks of a tail axis: from half of the I/Os to all but one in a million.
 const TAIL_TICKS: [(f64, &str); 7] = [
     (0.5, "50 %"),
@@ -211,6 +215,8 @@ pub(crate) struct FittedAxis<'a> {
     axis: &'a Axis,
     min: f64,
     max: f64,
+    /// Whether it counts, and all its values are whole.
+    is_whole: bool,
     points: Vec<f64>,
     pub(crate) unit_name: &'static str,
     size: f64,
@@ -272,11 +278,15 @@ impl FittedAxis<'_> {
     /// The axis as Plotly's layout.
     pub(crate) fn layout(&self) -> AxisLayout {
         let title = self.title();
-        let axis = |kind| AxisLayout { title, kind, is_from_zero: false, range: None, ticks: None };
+        let axis =
+            |kind| AxisLayout { title, kind, is_from_zero: false, range: None, ticks: None, step: None };
         match &self.axis.scale {
             Scale::Names(_) => axis("category"),
             Scale::Linear => {
-                let axis = axis("linear");
+                let low = if self.axis.from_zero { self.min.min(0.0) } else { self.min };
+                // Plotly divides what is small into halves and fifths: half a command is in no queue.
+                let is_small = self.is_whole && self.max - low <= WHOLE_TICKS_MAX;
+                let axis = AxisLayout { step: is_small.then_some(1.0), ..axis("linear") };
                 match self.axis.range {
                     Some((low, high)) => {
                         AxisLayout { range: Some((self.place(low), self.place(high))), ..axis }
@@ -335,6 +345,8 @@ pub(crate) struct AxisLayout {
     pub(crate) range: Option<(f64, f64)>,
     /// Places and labels; `None`: Plotly selects them.
     pub(crate) ticks: Option<Vec<(f64, String)>>,
+    /// Distance of the ticks; `None`: Plotly selects it.
+    step: Option<f64>,
 }
 
 impl AxisLayout {
@@ -350,6 +362,9 @@ impl AxisLayout {
         if let Some(ticks) = self.ticks {
             let (places, labels): (Vec<f64>, Vec<String>) = ticks.into_iter().unzip();
             axis = axis.set("tickmode", "array").set("tickvals", places).set("ticktext", labels);
+        }
+        if let Some(step) = self.step {
+            axis = axis.set("dtick", step);
         }
         axis.set("automargin", true).set("exponentformat", "SI").set("hoverformat", ",.4~g")
     }
@@ -403,6 +418,17 @@ fn thinned(ticks: Vec<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A depth of 1 to 3 had ticks at 1.5 and 2.5.
+    #[test]
+    fn ticks_of_counts_are_whole() {
+        let step = |axis: Axis, values: &[f64]| axis.fit(values.iter().copied()).layout().step;
+        let depth = || Axis::linear("depth", Unit::Count);
+        assert_eq!(step(depth(), &[1.0, 2.0, 3.0]), Some(1.0));
+        assert_eq!((step(depth(), &[1.0, 2.5]), step(depth(), &[1.0, 300.0])), (None, None));
+        assert_eq!(step(Axis::linear("share", Unit::Share), &[0.0, 1.0]), None);
+        assert_eq!(step(Axis::log("depth", Unit::Count), &[1.0, 2.0]), None);
+    }
 
     // Plotly's own ticks of a logarithmic axis are 65.5k instead of 64 KiB, or missing.
     #[test]

@@ -64,8 +64,14 @@ pub(crate) fn load<'t>(
     let network = file.network.clone().unwrap_or_default();
     let span = |key: &str, section: &str| index.span(if index.has(key) { key } else { section });
     let at = span("network.profile", "target");
-    let (profile, own): (NetworkProfile, Index) =
-        profile::load(sources, &NETWORKS, &network.profile, at, network_over, ("network", "network profile"))?;
+    let (profile, own): (NetworkProfile, Index) = profile::load(
+        sources,
+        &NETWORKS,
+        &network.profile,
+        at,
+        network_over,
+        ("network", "network profile"),
+    )?;
     profile.check().map_err(|fault| placed(sources, &own, fault))?;
     let at = span("target.profile", "target");
     let (host, own): (HostProfile, Index) =

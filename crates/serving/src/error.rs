@@ -163,7 +163,12 @@ impl AttachedError {
 
     /// Whether an interrupt ended the work, whatever failed then.
     pub fn is_interrupted(&self) -> bool {
-        matches!(self, AttachedError::Interrupted { .. } | AttachedError::Run(RunError::Interrupted))
+        match self {
+            AttachedError::Interrupted { .. } | AttachedError::Run(RunError::Interrupted) => true,
+            AttachedError::Session(error) => error.is_interrupted(),
+            AttachedError::InDirectory { source, .. } => source.is_interrupted(),
+            _ => false,
+        }
     }
 }
 

@@ -21,9 +21,6 @@
   const each = (names, value) => names.map((name, index) => line(name, (sample) => value(sample, index), index));
   // Title, axis, its ticks, what it shows, its lines: a name and what they show of a sample.
   const charts = [
-    { title: "Throughput", axis: "bytes per second", unit: "B/s", ticks: "~s",
-      caption: "Data of reads and writes, as hosts see it.",
-      lines: [line("read", (s) => s.read_bytes, 0), line("write", (s) => s.write_bytes, 1)] },
     { title: "I/Os", axis: "per second", unit: "", ticks: "~s",
       caption: "Reads and writes that moved data.",
       lines: [line("read", (s) => s.read_ios, 0), line("write", (s) => s.write_ios, 1)] },
@@ -31,6 +28,15 @@
       caption: "From the doorbell to the completion, over the last second: the median, and what one of a hundred exceeds.",
       lines: [line("read, median", (s) => ns(s.read_median), 0), line("read, p99", (s) => ns(s.read_p99), 5),
               line("write, median", (s) => ns(s.write_median), 1), line("write, p99", (s) => ns(s.write_p99), 4)] },
+    { title: "Write amplification", axis: "factor", unit: "", ticks: "~g",
+      caption: "Bytes programmed for each byte written: over the last second, and since the start.",
+      lines: [line("last second", (s) => s.write_amplification, 1), line("since the start", (s) => s.write_amplification_total || null, 0)] },
+    { title: "Throughput", axis: "bytes per second", unit: "B/s", ticks: "~s",
+      caption: "Data of reads and writes, as hosts see it.",
+      lines: [line("read", (s) => s.read_bytes, 0), line("write", (s) => s.write_bytes, 1)] },
+    { title: "Queue depth", axis: "commands", unit: "", ticks: "~g",
+      caption: "Commands in flight: the mean over the second, and how many there were at its end.",
+      lines: [line("mean", (s) => s.depth, 0), line("at the moment", (s) => s.outstanding, 6)] },
     { title: "Latency by stage, median", axis: "time", unit: "s", ticks: "~s", log: true,
       caption: "Of commands that spend time there: what half of them exceed. Stages are as in reports.",
       lines: each(stages, (s, index) => ns(s.stage_median[index])) },
@@ -40,12 +46,6 @@
     { title: "Link", axis: "bytes per second", unit: "B/s", ticks: "~s",
       caption: "Bytes on the wire by purpose, both directions, with headers and framing.",
       lines: each(purposes, (s, index) => s.link_bytes[index] || null) },
-    { title: "Queue depth", axis: "commands", unit: "", ticks: "~g",
-      caption: "Commands in flight: the mean over the second, and how many there were at its end.",
-      lines: [line("mean", (s) => s.depth, 0), line("at the moment", (s) => s.outstanding, 6)] },
-    { title: "Write amplification", axis: "factor", unit: "", ticks: "~g",
-      caption: "Bytes programmed for each byte written: over the last second, and since the start.",
-      lines: [line("last second", (s) => s.write_amplification, 1), line("since the start", (s) => s.write_amplification_total || null, 0)] },
   ];
 
   // By drive: times, and the values of every line of every chart.

@@ -331,6 +331,14 @@ mod tests {
         let interrupted = anyhow::Error::from(AttachedError::Interrupted { source: gone });
         assert!(is_interrupted(&interrupted) && wrong_input(&interrupted).is_none());
         assert!(is_interrupted(&RunError::Interrupted.into()));
+        let partly = || SessionError::PartlyLoaded {
+            table: "t".to_owned(),
+            rows: 1,
+            rows_in_all: 1,
+            source: Box::new(SessionError::Interrupted),
+        };
+        let boxed = || Box::new(AttachedError::from(partly()));
+        assert!(is_interrupted(&AttachedError::InDirectory { path: "data".into(), source: boxed() }.into()));
         assert!(is_interrupted(&AttachedError::from(RunError::Interrupted).into()));
         let text = format!("{interrupted:#}");
         assert!(

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use super::flags::{constants, threads};
+use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
 use byteway_explore::assumption::Constants;
 use byteway_explore::threshold::{measure, sensitivity, to_toml};

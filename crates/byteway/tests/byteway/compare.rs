@@ -654,7 +654,8 @@ fn small_payloads() -> String {
 fn a_finding_that_rests_on_an_assumption_says_so() {
     let scenario = small_payloads();
     let folder = tempfile::tempdir().unwrap();
-    let run = |more: &[&str]| printed(&compare(folder.path(), &[&[scenario.as_str()], &SMALL[..], more].concat()));
+    let run =
+        |more: &[&str]| printed(&compare(folder.path(), &[&[scenario.as_str()], &SMALL[..], more].concat()));
     let trial = "--sensitivity=controller.fetch_burst,host.override.store";
     let json: Value = serde_json::from_str(&run(&[trial, "--format", "json"])).unwrap();
     let trials = json["sensitivity"].as_array().unwrap();
@@ -668,7 +669,8 @@ fn a_finding_that_rests_on_an_assumption_says_so() {
         let tried = one["tried"].as_str().unwrap();
         let set = format!("drive.override.controller.fetch_burst={tried}");
         let alone: Value = serde_json::from_str(&run(&["--set", &set, "--format", "json"])).unwrap();
-        let expected = alone["findings"].as_array().unwrap().iter().find(|one| one["kind"] == "reach").unwrap();
+        let expected =
+            alone["findings"].as_array().unwrap().iter().find(|one| one["kind"] == "reach").unwrap();
         let changes = one["changes"].as_array().unwrap();
         match changes.iter().find(|change| change["finding"] == reach) {
             Some(change) => {
@@ -683,7 +685,10 @@ fn a_finding_that_rests_on_an_assumption_says_so() {
     }
     assert!(moved.contains(&"2".to_owned()) && moved.contains(&"4".to_owned()), "{moved:?}");
     let stores = trials.iter().filter(|one| one["section"] == "host" && one["key"] == "store");
-    assert!(stores.clone().count() == 2 && stores.clone().all(|one| one["changes"].as_array().unwrap().is_empty()));
+    assert!(
+        stores.clone().count() == 2
+            && stores.clone().all(|one| one["changes"].as_array().unwrap().is_empty())
+    );
     let text = run(&[trial]);
     let words = "controller.fetch_burst = 2 instead of 8";
     assert!(text.contains("\nSensitivity\n") && text.replace("\n  ", " ").contains(words), "{text}");
@@ -699,8 +704,10 @@ fn a_constant_that_cannot_be_tried_is_refused() {
         ("drive.override.link.lanes", "no profile of this scenario sets `drive.override.link.lanes`"),
     ] {
         let keys = format!("--sensitivity={keys}");
-        let refused =
-            compare(folder.path(), &["s.toml", "--vary", "iodepth=1,2", "--set", "drive.override.link.lanes=2", &keys]);
+        let refused = compare(
+            folder.path(),
+            &["s.toml", "--vary", "iodepth=1,2", "--set", "drive.override.link.lanes=2", &keys],
+        );
         let said = text(&refused.stderr);
         assert_eq!(code(&refused), Some(2), "{said}");
         assert!(said.replace('\n', " ").contains(words), "{said}");

@@ -250,11 +250,76 @@ fn a_load_that_fails_says_what_the_table_keeps() {
     assert!(!words.contains("keeps"), "{words}");
     assert_eq!(printed(&with(&["tables"])).0, "no tables\n");
     let words = failed(&["load", "t", "good.parquet", "bad.parquet"]);
+    assert!(!words.contains("keeps"), "{words}");
+    assert_eq!(printed(&with(&["tables"])).0, "no tables\n");
+    let words = failed(&["load", "t", "good.parquet", "bad.parquet", "--keep-part"]);
     for part in ["keeps the first 1000 rows", "has 1000 in all", "byteway csd drop t", "bad.parquet"] {
         assert!(words.contains(part), "{part}: {words}");
     }
     let words = failed(&["load", "t", "good.parquet", "bad.parquet"]);
     assert!(words.contains("the first 1000 rows") && words.contains("2000 in all"), "{words}");
+    let rows = || printed(&with(&["query", "SELECT COUNT(*) FROM t", "--format", "csv"])).0;
+    let words = failed(&["load", "t", "good.parquet", "bad.parquet", "--atomic"]);
+    assert!(!words.contains("keeps"), "{words}");
+    assert!(rows().contains("2000"), "{}", rows());
+    let words = failed(&["load", "t", "--generate", "vpic", "--rows", "1000000", "--atomic"]);
+    assert!(words.contains("its columns are") || words.contains("one append"), "{words}");
+    printed(&with(&["load", "t", "good.parquet", "good.parquet", "--atomic"]));
+    assert!(rows().contains("4000"), "{}", rows());
+    printed(&with(&["load", "p", "--generate", "vpic", "--rows", "10"]));
+    let words = failed(&["load", "p", "--generate", "vpic", "--rows", "1000000", "--atomic"]);
+    assert!(words.contains("the rows for `p` take more than the 16 MiB of one append"), "{words}");
     let words = failed(&["load", "", "good.parquet"]);
     assert!(words.contains("1 to 255 bytes"), "{words}");
+}
+
+/// Bytes of all files below a folder.
+fn bytes_in(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.metadata().map_or(0, |found| found.blocks() * 512)).sum()
+}
+
+// Ctrl-C in the middle of a load: of a new table nothing is left, and of one that was there the user knows what.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the user's patience passes in wall time")]
+fn an_interrupted_load_leaves_nothing_or_says_what() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let drive = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"tables\"\ncapacity = \"8 GiB\"\n";
+    std::fs::write(path.join("drive.toml"), drive).unwrap();
+    let place = ["--drive", "drive.toml", "--data", "data", "--quiet"];
+    let with = |words: &[&str]| byteway(path, &[&["csd"][..], words, &place].concat());
+    let interrupted = || {
+        let rows = ["csd", "load", "t", "--generate", "vpic", "--rows", "30000000"];
+        let before = bytes_in(&path.join("data"));
+        let mut child = Command::new(env!("CARGO_BIN_EXE_byteway"))
+            .current_dir(path)
+            .args(rows.iter().chain(&place))
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Until two appends are on the drive.
+        for _ in 0..3000 {
+            if bytes_in(&path.join("data")) > before + (32 << 20) || child.try_wait().unwrap().is_some() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(130), "{said}");
+        said
+    };
+    let said = interrupted();
+    assert!(said.contains("nothing of this load is kept"), "{said}");
+    assert_eq!(printed(&with(&["tables"])).0, "no tables\n");
+    printed(&with(&["load", "t", "--generate", "vpic", "--rows", "10"]));
+    let said = interrupted();
+    assert!(said.contains("keeps the first") && said.contains("byteway csd drop t"), "{said}");
+    let count = printed(&with(&["query", "SELECT COUNT(*) FROM t", "--format", "csv"])).0;
+    let count: u64 = count.lines().last().unwrap().trim().parse().unwrap();
+    let in_all = format!("has {count} in all");
+    assert!(count > 10 && said.contains(&in_all), "{count}: {said}");
 }

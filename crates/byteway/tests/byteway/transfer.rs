@@ -147,7 +147,7 @@ fn thresholds_of_the_profiles_are_what_is_measured() {
             let wanted = stored.of(threshold.fine).map(|bytes| bytes.0 as u32);
             assert_eq!(Some(threshold.bytes), wanted, "{profile}: {threshold:?}");
         }
-        assert!(to_toml(&scenario, &found).contains("[transfer.threshold]\npiggyback = \""));
+        assert!(to_toml(&scenario, &found, &[]).contains("[transfer.threshold]\npiggyback = \""));
     }
 }
 

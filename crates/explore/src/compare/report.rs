@@ -103,7 +103,9 @@ fn trials(sensitivity: &Sensitivity) -> Table {
             TrialEnd::NotRun => "not run".to_owned(),
         };
         let Trial { section, key, values: (value, tried), source, .. } = &one.trial;
-        table.row([format!("{section}.{key}"), value.clone(), tried.clone(), end, source.clone()].map(Cell::from));
+        table.row(
+            [format!("{section}.{key}"), value.clone(), tried.clone(), end, source.clone()].map(Cell::from),
+        );
     }
     Table::from(table)
 }

@@ -4,6 +4,7 @@ use super::comparison::Comparison;
 use super::finding::Finding;
 use super::outcome::{CompareOptions, PointOutcomes, run_all};
 use super::plan::{Plan, Request};
+use super::vary::POINTS_MAX;
 use crate::assumption::{Trial, trials};
 use crate::replicate::{in_parallel, locked};
 use byteway_run::probe::{PointOutcome, probe};
@@ -52,11 +53,21 @@ pub struct Change {
 /// The trials of a comparison: every constant to try that a point has.
 ///
 /// # Errors
-/// A named constant is in no profile of the points, or cannot be tried.
+/// A named constant is in no profile of the points, or cannot be tried, or there are too many runs.
 pub fn plan_trials(request: &Request, plan: &Plan) -> Result<Vec<Trial>, InputError> {
     let Some(which) = &request.sensitivity else { return Ok(Vec::new()) };
     let all = plan.points.iter().flat_map(|point| point.scenario.constants.iter().cloned());
-    trials(which, &all.collect::<Vec<_>>())
+    let planned = trials(which, &all.collect::<Vec<_>>())?;
+    if planned.len().saturating_mul(plan.runs()) > POINTS_MAX {
+        let what = format!(
+            "{} runs with each of {} other values of constants are more than {POINTS_MAX} runs",
+            plan.runs(),
+            planned.len()
+        );
+        let help = "name the constants that matter, as in --sensitivity=controller.fetch_burst, or vary fewer values";
+        return Err(InputError::new(what, help));
+    }
+    Ok(planned)
 }
 
 /// Runs the comparison once for each trial, several at once. `bar` counts trials.
@@ -110,7 +121,9 @@ pub(super) fn changes(base: &[Finding], other: &[Finding]) -> Vec<Change> {
         if same.is_some_and(|same| own.fact.agrees(&same.fact)) {
             return None;
         }
-        let related = || other.iter().find(|other| own.fact.rivals().is_some() && own.fact.rivals() == other.fact.rivals());
+        let related = || {
+            other.iter().find(|other| own.fact.rivals().is_some() && own.fact.rivals() == other.fact.rivals())
+        };
         let instead = same.or_else(related).map(|other| other.text.clone());
         Some(Change { finding, instead })
     });
@@ -125,10 +138,12 @@ impl Sensitivity {
 
     /// Sentences: for each finding that changes, the trials that change it; then how many hold, and what could not be tried.
     pub fn lines(&self, findings: &[Finding]) -> Vec<String> {
-        let done = || self.trials.iter().filter_map(|one| match &one.end {
-            TrialEnd::Done(changes) => Some((&one.trial, changes)),
-            _ => None,
-        });
+        let done = || {
+            self.trials.iter().filter_map(|one| match &one.end {
+                TrialEnd::Done(changes) => Some((&one.trial, changes)),
+                _ => None,
+            })
+        };
         let mut lines = Vec::new();
         for (index, finding) in findings.iter().enumerate() {
             let changed = done().filter_map(|(trial, changes)| {
@@ -139,8 +154,8 @@ impl Sensitivity {
             if changed.is_empty() {
                 continue;
             }
-            lines.push(format!("It rests on what is assumed that {}.", finding.text));
-            lines.extend(changed.iter().map(|(trial, instead)| format!("With {}: {instead}.", trial.words())));
+            lines.push(format!("Not with every value: {}.", finding.text));
+            lines.extend(changed.iter().map(|(trial, instead)| format!("{}: {instead}.", trial.words())));
         }
         let mut keys: Vec<(&str, &str)> =
             done().map(|(trial, _)| (trial.section.as_str(), trial.key.as_str())).collect();
@@ -149,7 +164,8 @@ impl Sensitivity {
             finding.fact.subject().is_some()
                 && done().any(|(_, changes)| changes.iter().any(|change| change.finding == *index))
         });
-        let (all, changing) = (findings.iter().filter(|one| one.fact.subject().is_some()).count(), changing.count());
+        let (all, changing) =
+            (findings.iter().filter(|one| one.fact.subject().is_some()).count(), changing.count());
         lines.push(format!(
             "{} of {all} findings hold with each of {} other values of {} constants.",
             all - changing,

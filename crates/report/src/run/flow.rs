@@ -163,10 +163,7 @@ pub(super) fn latency(steps: &Steps, results: &Results) -> Section {
     let scale = Axis::log("latency", Unit::Nanoseconds).spanning(ends);
     for &job in jobs.iter().take(JOBS_MAX) {
         let of = |value: fn(&JobPoint) -> f64| {
-            steps.line(|point| match point.jobs.get(job) {
-                Some(job) if ios(job) > 0 => value(job),
-                _ => f64::NAN,
-            })
+            steps.line_of_those(|point| point.jobs.get(job).filter(|job| ios(job) > 0).map(value))
         };
         let chart = Chart::new(elapsed(), scale.clone())
             .steps("longest", Ink::LONGEST, of(|job| job.max_ns))
@@ -179,11 +176,12 @@ pub(super) fn latency(steps: &Steps, results: &Results) -> Section {
         let caption = match steps.joined {
             1 => {
                 "Median, 99th percentile and longest of the I/Os that completed in each step (logarithmic). Percentiles \
-                  within a step are exact to 3 %."
+                  within a step are exact to 3 %. A line goes on through a step in which none completed."
             }
             _ => {
                 "Median, 99th percentile and longest of the I/Os that completed in each step (logarithmic): where \
-                  recorded steps were joined, the mean of their medians and the largest of the others."
+                  recorded steps were joined, the mean of their medians and the largest of the others. A line goes on through \
+                  a step in which none completed."
             }
         };
         section = section.figure(Figure::new(title, caption, with_warmup(chart, steps)));

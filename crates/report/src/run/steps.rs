@@ -51,7 +51,22 @@ impl Steps {
         line
     }
 
-    /// The same for a band.
+    /// The same for a value that some steps do not have: from the first to the last that has it, the line goes on through the others. Broken
+    /// there, the latencies of a job that waits for collection would be scraps.
+    pub fn line_of_those(&self, value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
+        let has = |point: &Point| value(point).is_some();
+        let ends = self.points.iter().position(has).zip(self.points.iter().rposition(has));
+        let Some((first, last)) = ends else { return Vec::new() };
+        let own = &self.points[first..=last];
+        let mut line: Vec<(f64, f64)> =
+            own.iter().filter_map(|point| Some((point.begin_ns, value(point)?))).collect();
+        if let (Some(point), Some(&(_, value))) = (own.last(), line.last()) {
+            line.push((point.end_ns, value));
+        }
+        line
+    }
+
+    /// [`line`](Steps::line) for a band.
     pub fn band(&self, ends: impl Fn(&Point) -> (f64, f64)) -> Vec<(f64, f64, f64)> {
         let low = self.line(|point| ends(point).0);
         let high = self.line(|point| ends(point).1);

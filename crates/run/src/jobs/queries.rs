@@ -9,6 +9,7 @@ use byteway_host::{
     ClientErrorKind, Counts, Driver, IoError, Method, QueuePair, Rules, TablesClient, TablesConfig,
 };
 use byteway_pushdown::error::SessionError;
+use byteway_pushdown::load::{Keeps, LoadOptions};
 use byteway_pushdown::plan::result_bytes_most;
 use byteway_pushdown::query::{Answer, AskFailure, Executor};
 use byteway_pushdown::session::{Session, TableInfo};
@@ -17,6 +18,7 @@ use byteway_query::rest::{RestExecution, RestLimits};
 use byteway_query::{Execution, Form, RecordBatch, Task, difference};
 use byteway_results::{Completed, Queried};
 use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
 use byteway_wire::nvme::csi;
 use byteway_workload::query::{QueryPlace, QueryPlan, QueryTask, QueryTurns, TableRows};
@@ -170,7 +172,8 @@ async fn load(
 ) -> Result<Vec<TableInfo>, SessionError> {
     for table in tables.iter().filter(|table| table.nsid == nsid) {
         let sources = std::slice::from_ref(&table.source);
-        session.load(&table.name, sources, rng, &mut Progress::hidden()).await?;
+        let options = LoadOptions { rng, keeps: Keeps::Appends, interrupt: &Interrupt::default() };
+        session.load(&table.name, sources, &options, &mut Progress::hidden()).await?;
     }
     session.tables().await
 }

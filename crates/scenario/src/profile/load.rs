@@ -115,7 +115,8 @@ mod tests {
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
         let root = sources.parse_text("s.toml", folder.path(), "x = 1\n")?;
-        load(&mut sources, &HOSTS, "mine.toml", root.span(), None, ("host", "host profile")).map(|(host, _)| host)
+        load(&mut sources, &HOSTS, "mine.toml", root.span(), None, ("host", "host profile"))
+            .map(|(host, _)| host)
     }
 
     // A key that did not override its base could not be changed.

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use byteway_clock::random::Rng;
 use byteway_pushdown::error::SessionError;
+use byteway_pushdown::load::{Keeps, LoadOptions};
 use byteway_pushdown::plan::Plan;
 use byteway_pushdown::program::RowProgram;
 use byteway_pushdown::query::{Answer, Executor};
@@ -18,6 +19,7 @@ use byteway_results::output::print;
 use byteway_serving::location::{DriveLocation, DriveSource};
 use byteway_serving::tables::{Change, with_drive};
 use byteway_text::error::InputError;
+use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
 use byteway_text::table::{bytes, grouped, time};
 use byteway_text::units::Bytes;
@@ -28,6 +30,7 @@ use clap::{Subcommand, ValueEnum};
 
 use self::show::{compared, explained, figures, listed, print_rows};
 use super::flags::{Tables, method, size};
+use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 
 pub(super) const EXAMPLES: &str = "\
@@ -81,6 +84,12 @@ enum Action {
         /// the same scale have matching keys.
         #[arg(long, value_name = "SCALE", requires = "generate")]
         scale: Option<f64>,
+        /// All rows or none, also of a table that exists: they go in one append. A new table is always loaded whole or not at all.
+        #[arg(long, conflicts_with = "keep_part")]
+        atomic: bool,
+        /// Keep what a new table has got if the load fails or is interrupted.
+        #[arg(long)]
+        keep_part: bool,
         #[command(flatten)]
         drive: Drive,
     },
@@ -358,7 +367,10 @@ impl Drive {
         let loaded = with_drive(&source, self.options(programs)?, change, move |session| async move {
             for (name, source) in &loads {
                 let mut progress = Progress::parts(&Terminal { quiet }, "loading", 0);
-                session.load(name, std::slice::from_ref(source), &rng, &mut progress).await?;
+                // The drive is a simulated one, which is gone with this command.
+                let options =
+                    LoadOptions { rng: &rng, keeps: Keeps::Appends, interrupt: &Interrupt::default() };
+                session.load(name, std::slice::from_ref(source), &options, &mut progress).await?;
                 progress.finish();
             }
             work(session).await
@@ -394,12 +406,17 @@ struct Explained {
 /// Executes the command.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        Action::Load { table, files, generate, rows, scale, drive } => {
+        Action::Load { table, files, generate, rows, scale, atomic, keep_part, drive } => {
             let sources = match generate {
                 Some(generator) => vec![RowSource::drawn(*generator, *rows, *scale)?],
                 None => files.iter().cloned().map(RowSource::File).collect(),
             };
-            load(table, sources, drive)
+            let keeps = match (atomic, keep_part) {
+                (true, _) => Keeps::Nothing,
+                (_, true) => Keeps::Appends,
+                _ => Keeps::Others,
+            };
+            load(table, sources, keeps, drive)
         }
         Action::List { columns, drive } => {
             let all = drive.ask(Change::None, async |session| session.tables().await)?;
@@ -445,11 +462,13 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn load(table: &str, sources: Vec<RowSource>, drive: &Drive) -> anyhow::Result<ExitCode> {
+fn load(table: &str, sources: Vec<RowSource>, keeps: Keeps, drive: &Drive) -> anyhow::Result<ExitCode> {
     let (name, quiet, rng) = (table.to_owned(), drive.quiet, Rng::new(drive.seed));
+    let interrupt = raised_by_signal();
     let loaded = drive.ask(Change::Tables, async move |session| {
         let mut progress = Progress::parts(&Terminal { quiet }, "loading", 0);
-        let loaded = session.load(&name, &sources, &rng, &mut progress).await;
+        let options = LoadOptions { rng: &rng, keeps, interrupt: &interrupt };
+        let loaded = session.load(&name, &sources, &options, &mut progress).await;
         progress.finish();
         loaded
     })?;
