@@ -54,10 +54,12 @@ def _list(items: Any) -> list[Any]:
 
 
 def _own_values(key: Mapping[str, Any], given: Any) -> list[Any]:
-    """The values of a key as they were given; of a range, numbers without a unit."""
+    """The values of a key as they were given; of a range, numbers without a unit. Values of several types are texts, since no frame has a
+    column of them."""
     labels = list(key["values"])
     if isinstance(given, list) and len(given) == len(labels):
-        return given
+        types = {float if type(value) is int else type(value) for value in given}
+        return given if len(types) == 1 else labels
     if key["numbers"] is None or key["unit"]:
         return labels
     return [int(number) if float(number).is_integer() else number for number in key["numbers"]]

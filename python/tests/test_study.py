@@ -67,6 +67,8 @@ def test_varied_values_keep_their_type_and_order(reads: dict[str, Any]) -> None:
     table = found.to_polars().sort("bs", "iodepth")
     assert table["bs"].to_list()[:4] == ["16 KiB"] * 4 and table["iodepth"].to_list()[:2] == [4, 4]
     assert table.filter(table["bs"] == "8 KiB").height == 4
+    mixed = byteway.compare(reads, {"drive.override.firmware.map_cache": [False, "64 KiB"]}, {"job.0.count": 100})
+    assert mixed.to_polars()["drive.override.firmware.map_cache"].to_list() == ["false", "64 KiB"]
 
 
 def test_values_with_commas_and_baselines(reads: dict[str, Any]) -> None:

@@ -104,7 +104,9 @@ pub fn trials(which: &Constants, all: &[SourcedConstant]) -> Result<Vec<Trial>, 
         }
         let factors: &[f64] =
             if WIDE.contains(&constant.key.as_str()) { &[0.25, 0.5, 2.0, 4.0] } else { &[0.5, 2.0] };
-        let mut tried: Vec<String> = vec![constant.value.clone()];
+        // In one line, which an array of a profile need not be.
+        let Some(own) = parsed(&constant.value).map(|value| value.to_string()) else { continue };
+        let mut tried: Vec<String> = vec![own.clone()];
         for factor in factors {
             let Some(value) = scaled(&constant.value, *factor).filter(|value| !tried.contains(value)) else {
                 continue;
@@ -113,7 +115,7 @@ pub fn trials(which: &Constants, all: &[SourcedConstant]) -> Result<Vec<Trial>, 
             trials.push(Trial {
                 section: section.to_owned(),
                 key: constant.key.clone(),
-                values: (constant.value.clone(), value),
+                values: (own.clone(), value),
                 source: constant.source.clone(),
                 factor: *factor,
                 only_assumed: *which == Constants::Assumed,
@@ -147,10 +149,13 @@ pub fn trials(which: &Constants, all: &[SourcedConstant]) -> Result<Vec<Trial>, 
 
 /// A value in TOML times a factor; `None` for what is no quantity, and where it changes nothing.
 fn scaled(value: &str, factor: f64) -> Option<String> {
-    let table: toml::Table = format!("v = {value}").parse().ok()?;
-    let value = table.get("v")?;
-    let scaled = times(value, factor)?;
-    (scaled != *value).then(|| scaled.to_string())
+    let value = parsed(value)?;
+    let scaled = times(&value, factor)?;
+    (scaled != value).then(|| scaled.to_string())
+}
+
+fn parsed(value: &str) -> Option<Value> {
+    format!("v = {value}").parse::<toml::Table>().ok()?.remove("v")
 }
 
 fn times(value: &Value, factor: f64) -> Option<Value> {
@@ -220,6 +225,9 @@ mod tests {
         assert_eq!(found[4].sets(&all), ["host.override.store=\"12.5 ns\""]);
         let every = trials(&Constants::parse("controller.fetch_burst"), &all).unwrap();
         assert_eq!((found[0].sets(&all).len(), every[0].sets(&all).len()), (2, 3));
+        let lines = [constant("drive", "flash.read", "[ # two\n \"30 us\",\n \"50 us\" ]", "assumed")];
+        let lines = trials(&Constants::Assumed, &lines).unwrap();
+        assert_eq!(lines[0].words(), "flash.read = [15 us, 25 us] instead of [30 us, 50 us]");
         let named = |keys: &str| trials(&Constants::parse(keys), &all);
         assert_eq!(named("flash.erase, host.override.store").unwrap().len(), 4);
         let wrong = named("flash.earse").unwrap_err();

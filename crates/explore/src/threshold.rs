@@ -8,11 +8,11 @@
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-use crate::assumption::{Constants, Trial, trials};
+use crate::assumption::Trial;
 use crate::compare::with_payload;
 use crate::replicate::{in_parallel, locked};
 use byteway_run::probe::probe;
-use byteway_scenario::profile::Completion;
+use byteway_scenario::profile::{Completion, SourcedConstant};
 use byteway_scenario::{Options, Scenario, ScenarioInput};
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;
@@ -157,25 +157,19 @@ pub struct Tried {
     pub found: Option<Result<Thresholds, String>>,
 }
 
-/// Measures the thresholds of a scenario once for each constant to try, several at once. `bar` counts trials.
-///
-/// # Errors
-/// A named constant is in no profile of the scenario, or cannot be tried.
+/// Measures the thresholds of a scenario once for each trial, several at once. `bar` counts trials.
 pub fn sensitivity(
-    input: &ScenarioInput,
-    options: &Options,
-    which: &Constants,
+    (input, options): (&ScenarioInput, &Options),
+    constants: &[SourcedConstant],
+    planned: Vec<Trial>,
     threads: usize,
     interrupt: &Interrupt,
-    bar: impl Fn(usize) -> Box<dyn Points>,
-) -> Result<Vec<Tried>, InputError> {
-    let constants = input.load(options)?.constants;
-    let planned = trials(which, &constants)?;
-    let bar = bar(planned.len());
+    bar: &dyn Points,
+) -> Vec<Tried> {
     let found = Mutex::new(vec![None; planned.len()]);
     in_parallel(threads, planned.len(), interrupt, &|at| {
         let mut options = options.clone();
-        options.sets.extend(planned[at].sets(&constants));
+        options.sets.extend(planned[at].sets(constants));
         let measured = match input.load(&options) {
             Ok(scenario) => measure(&scenario, interrupt).map_err(|error| error.to_string()),
             Err(error) => Err(error.what),
@@ -187,7 +181,7 @@ pub fn sensitivity(
         bar.one();
     });
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(planned.into_iter().zip(found).map(|(trial, found)| Tried { trial, found }).collect())
+    planned.into_iter().zip(found).map(|(trial, found)| Tried { trial, found }).collect()
 }
 
 /// Thresholds that differ by no more than this part of the larger one are the same.

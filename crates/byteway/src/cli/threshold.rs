@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use super::flags::{constants, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
-use byteway_explore::assumption::Constants;
+use byteway_explore::assumption::{Constants, trials};
 use byteway_explore::threshold::{measure, sensitivity, to_toml};
 use byteway_results::output::print;
 use byteway_scenario::{Options, ScenarioInput};
-use byteway_text::progress::Points;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -48,15 +47,17 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     let input = ScenarioInput::from(arguments.scenario.clone());
     let scenario = input.load(&options)?;
+    // A misspelt constant is refused before anything is measured.
+    let planned = match &arguments.sensitivity {
+        None => Vec::new(),
+        Some(which) => trials(which, &scenario.constants)?,
+    };
     let interrupt = raised_by_signal();
     let thresholds = measure(&scenario, &interrupt)?;
-    let tried = match &arguments.sensitivity {
-        None => Vec::new(),
-        Some(which) => {
-            let bar = |count| -> Box<dyn Points> { Box::new(PointsBar::new(count, arguments.quiet)) };
-            sensitivity(&input, &options, which, threads(arguments.jobs), &interrupt, bar)?
-        }
-    };
+    let (threads, bar) =
+        (threads(arguments.jobs), PointsBar::new(planned.len(), arguments.quiet || planned.is_empty()));
+    let tried = sensitivity((&input, &options), &scenario.constants, planned, threads, &interrupt, &bar);
+    bar.finish();
     print(to_toml(&scenario, &thresholds, &tried))?;
     let is_whole = thresholds.missing.is_empty() && tried.iter().all(|one| one.found.is_some());
     Ok(match is_whole {

@@ -134,9 +134,12 @@ fn its_first_sample_is_of_the_last_second() {
     let service = watched(&["--set", "serve.timing=none"]);
     let at = address(&service);
     let url = format!("http://{at}/");
-    let lines_of_first = "[...document.querySelectorAll('.chart')][1].data.map((line) => line.y[0])";
+    let lines_of_first = "[...document.querySelectorAll('.chart')][0].data.map((line) => line.y[0])";
+    let titles = "[...document.querySelectorAll('h3')].slice(0, 3).map((title) => title.textContent)";
     let mut page = browser.open_at(&url, WIDE);
     page.evaluate("byteway.stop()");
+    // What is looked at first stands first.
+    assert_eq!(page.evaluate(titles), serde_json::json!(["I/Os", "Latency", "Write amplification"]));
     std::thread::sleep(Duration::from_millis(1500));
     service.benched("drive", &["--rw", "write", "--count", "3000", "--size", "1m"]);
     std::thread::sleep(Duration::from_millis(1500));
