@@ -38,7 +38,12 @@ def _constants(sensitivity: bool | Iterable[str]) -> str | None:
     """The constants to try: an empty text for all that are assumed."""
     if isinstance(sensitivity, bool):
         return "" if sensitivity else None
-    return sensitivity if isinstance(sensitivity, str) else ",".join(sensitivity)
+    if isinstance(sensitivity, str):
+        return sensitivity
+    keys = list(sensitivity) if isinstance(sensitivity, Iterable) else [sensitivity]
+    if not all(isinstance(key, str) for key in keys):
+        raise wrong(f"constants to try: {keys!r}", 'give True, or keys: ["controller.fetch_burst"]')
+    return ",".join(keys) if keys else None
 
 
 def _listed(vary: Vary) -> Vary:
@@ -62,7 +67,7 @@ def _own_values(key: Mapping[str, Any], given: Any) -> list[Any]:
         return given if len(types) == 1 else labels
     if key["numbers"] is None or key["unit"]:
         return labels
-    return [int(number) if float(number).is_integer() else number for number in key["numbers"]]
+    return [int(label) if label.isdecimal() else number for label, number in zip(labels, key["numbers"])]
 
 
 def _vary_list(vary: Vary) -> list[str]:

@@ -4,8 +4,9 @@
 //! flight, or entries of a burst, differs more from controller to controller, and is tried from a quarter to four times.
 
 use byteway_scenario::profile::SourcedConstant;
-use byteway_text::error::{InputError, suggest};
+use byteway_text::error::{InputError, nearest};
 use byteway_text::units::excerpt;
+use std::collections::BTreeSet;
 use toml::Value;
 
 /// The constants to try.
@@ -52,9 +53,9 @@ pub struct Trial {
     pub section: String,
     /// Its key in the profile.
     pub key: String,
-    /// Its value in the profile, and the one that is tried, in TOML. Several drives may have others, which change by the same factor.
-    pub values: (String, String),
-    /// Its source.
+    /// Its value, and the one that is tried instead, in TOML, for each value that a profile has.
+    pub values: Vec<(String, String)>,
+    /// Its source in the first of these profiles.
     pub source: String,
     factor: f64,
     /// Other profiles that have the constant from a source keep it.
@@ -64,18 +65,27 @@ pub struct Trial {
 impl Trial {
     /// In words: `controller.fetch_burst = 2 instead of 8`.
     pub fn words(&self) -> String {
-        let (own, tried) = (self.values.0.replace('"', ""), self.values.1.replace('"', ""));
         let section = if self.section == "drive" { String::new() } else { format!("{}.", self.section) };
-        format!("{section}{} = {tried} instead of {own}", self.key)
+        let values = self.values.iter().map(|(own, tried)| format!("{tried} instead of {own}"));
+        format!("{section}{} = {}", self.key, values.collect::<Vec<_>>().join(", and ").replace('"', ""))
+    }
+
+    /// The values of the profiles, and those that are tried.
+    pub fn listed(&self) -> (String, String) {
+        let list =
+            |of: fn(&(String, String)) -> &str| self.values.iter().map(of).collect::<Vec<_>>().join("; ");
+        (list(|(own, _)| own), list(|(_, tried)| tried))
+    }
+
+    /// Whether it changes this constant.
+    fn changes(&self, one: &SourcedConstant) -> bool {
+        owner(one) == self.section && one.key == self.key && (one.is_assumed() || !self.only_assumed)
     }
 
     /// The `--set` flags that make the change in a scenario with these constants.
     pub fn sets(&self, constants: &[SourcedConstant]) -> Vec<String> {
-        let same = |one: &&SourcedConstant| {
-            owner(one) == self.section && one.key == self.key && (one.is_assumed() || !self.only_assumed)
-        };
         let set = |one: &SourcedConstant| Some(one.set(&scaled(&one.value, self.factor)?));
-        constants.iter().filter(same).filter_map(set).collect()
+        constants.iter().filter(|one| self.changes(one)).filter_map(set).collect()
     }
 }
 
@@ -97,54 +107,74 @@ const WIDE: [&str; 5] = [
 /// A named constant is in none of them, or is no quantity.
 pub fn trials(which: &Constants, all: &[SourcedConstant]) -> Result<Vec<Trial>, InputError> {
     let mut trials: Vec<Trial> = Vec::new();
-    for constant in all.iter().filter(|one| which.has(one) && !UNTRIED.contains(&one.key.as_str())) {
+    let is_tried = |one: &&SourcedConstant| which.has(one) && !UNTRIED.contains(&one.key.as_str());
+    for constant in all.iter().filter(is_tried) {
         let section = owner(constant);
         if trials.iter().any(|trial| trial.section == section && trial.key == constant.key) {
             continue;
         }
         let factors: &[f64] =
             if WIDE.contains(&constant.key.as_str()) { &[0.25, 0.5, 2.0, 4.0] } else { &[0.5, 2.0] };
-        // In one line, which an array of a profile need not be.
-        let Some(own) = parsed(&constant.value).map(|value| value.to_string()) else { continue };
-        let mut tried: Vec<String> = vec![own.clone()];
-        for factor in factors {
-            let Some(value) = scaled(&constant.value, *factor).filter(|value| !tried.contains(value)) else {
-                continue;
-            };
-            tried.push(value.clone());
-            trials.push(Trial {
+        for &factor in factors {
+            let mut trial = Trial {
                 section: section.to_owned(),
                 key: constant.key.clone(),
-                values: (own.clone(), value),
+                values: Vec::new(),
                 source: constant.source.clone(),
-                factor: *factor,
+                factor,
                 only_assumed: *which == Constants::Assumed,
-            });
+            };
+            for one in all.iter().filter(|one| trial.changes(one)).collect::<Vec<_>>() {
+                // In one line, which an array of a profile need not be.
+                let own = parsed(&one.value).map(|value| value.to_string());
+                if let Some(values) = own.zip(scaled(&one.value, factor))
+                    && !trial.values.contains(&values)
+                {
+                    trial.values.push(values);
+                }
+            }
+            // A small number has the same quarter as half.
+            let is_new = |other: &Trial| {
+                other.key != trial.key || other.section != trial.section || other.values != trial.values
+            };
+            if !trial.values.is_empty() && trials.iter().all(is_new) {
+                trials.push(trial);
+            }
         }
     }
-    if let Constants::Named(keys) = which {
-        for key in keys {
-            let is_key = |trial: &Trial| {
-                trial.key == *key || *key == format!("{}.override.{}", trial.section, trial.key)
-            };
-            if trials.iter().any(is_key) {
-                continue;
-            }
-            let (what, help) = match all.iter().any(|one| is_named(one, key)) {
-                true => (
-                    format!("`{}` is not tried: half or twice its value means nothing", excerpt(key)),
-                    "name a time, a rate, a size or a number, or vary it with --vary".to_owned(),
-                ),
-                false => {
-                    let known: Vec<&str> = all.iter().map(|one| one.key.as_str()).collect();
-                    let what = format!("no profile of this scenario sets `{}`", excerpt(key));
-                    (what, suggest(key, &known))
-                }
-            };
-            return Err(InputError::new(what, help));
+    let Constants::Named(keys) = which else { return Ok(trials) };
+    for key in keys {
+        let is_key =
+            |trial: &Trial| trial.key == *key || *key == format!("{}.override.{}", trial.section, trial.key);
+        if trials.iter().any(is_key) {
+            continue;
         }
+        let (what, help) = match all.iter().any(|one| is_named(one, key)) {
+            true => (
+                format!("`{}` is not tried: half or twice its value says nothing by itself", excerpt(key)),
+                "vary it with --vary, with what depends on it".to_owned(),
+            ),
+            false => {
+                let what = format!(
+                    "`{}` is no constant of a profile here, or the scenario sets or varies it",
+                    excerpt(key)
+                );
+                (what, similar(key, all))
+            }
+        };
+        return Err(InputError::new(what, help));
     }
     Ok(trials)
+}
+
+/// Advice on a key that no profile has: those that end like it, or that are spelt like it.
+fn similar(key: &str, all: &[SourcedConstant]) -> String {
+    let known: BTreeSet<&str> = all.iter().map(|one| one.key.as_str()).collect();
+    let ends = known.iter().copied().find(|known| known.rsplit('.').next() == Some(key));
+    match ends.or_else(|| nearest(key, known.iter().copied())) {
+        Some(known) => format!("did you mean `{known}`? A constant that is set can be varied with --vary"),
+        None => "`byteway profile show NAME` lists the constants of a profile; one that is set can be varied with --vary".to_owned(),
+    }
 }
 
 /// A value in TOML times a factor; `None` for what is no quantity, and where it changes nothing.
@@ -169,7 +199,13 @@ fn times(value: &Value, factor: f64) -> Option<Value> {
             let digits = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ',');
             let (number, unit) = text.split_at(text.len() - digits.len());
             let number: f64 = number.replace(',', "").parse().ok()?;
-            (!unit.trim().is_empty()).then(|| Value::String(format!("{}{unit}", number * factor)))
+            let scaled = match unit.trim() {
+                "" => return None,
+                // There is no half of a byte.
+                "B" => libm::round(number * factor).max(1.0),
+                _ => number * factor,
+            };
+            Some(Value::String(format!("{scaled}{unit}")))
         }
         Value::Array(items) if !items.is_empty() => {
             items.iter().map(|item| times(item, factor)).collect::<Option<Vec<_>>>().map(Value::Array)
@@ -195,6 +231,7 @@ mod tests {
         assert_eq!(half("\"1 %\"").as_deref(), Some("\"0.5 %\""));
         assert_eq!(half("[\"30 us\", \"50 us\"]").as_deref(), Some("[\"15 us\", \"25 us\"]"));
         assert_eq!((half("3").as_deref(), half("1"), half("0")), (Some("2"), None, None));
+        assert_eq!((half("\"1 B\""), half("\"512 B\"").as_deref()), (None, Some("\"256 B\"")));
         for word in ["true", "\"greedy\"", "[\"inline\", \"mmio\"]", "\"30\"", "{ a = 1 }", "[]"] {
             assert_eq!(half(word), None, "{word}");
         }
@@ -213,8 +250,8 @@ mod tests {
         ];
         let found = trials(&Constants::Assumed, &all).unwrap();
         let words: Vec<String> = found.iter().map(Trial::words).collect();
-        let burst =
-            ["2", "4", "16", "32"].map(|value| format!("controller.fetch_burst = {value} instead of 8"));
+        let burst = [("2", "1"), ("4", "2"), ("16", "8"), ("32", "16")]
+            .map(|(a, b)| format!("controller.fetch_burst = {a} instead of 8, and {b} instead of 4"));
         assert_eq!(words[..4], burst);
         assert_eq!(
             words[4..],
@@ -231,7 +268,17 @@ mod tests {
         let named = |keys: &str| trials(&Constants::parse(keys), &all);
         assert_eq!(named("flash.erase, host.override.store").unwrap().len(), 4);
         let wrong = named("flash.earse").unwrap_err();
-        assert!(wrong.help.contains("did you mean `flash.erase`"), "{}", wrong.help);
+        assert!(wrong.help.contains("did you mean `flash.erase`?"), "{}", wrong.help);
+        assert!(named("fetch_burst").unwrap_err().help.contains("did you mean `controller.fetch_burst`?"));
+        // Drives with few entries have fewer values to try, but not fewer than the others.
+        let small = [
+            constant("drive.0", "controller.fetch_burst", "1", "assumed"),
+            constant("drive.1", "controller.fetch_burst", "8", "assumed"),
+        ];
+        let small: Vec<String> =
+            trials(&Constants::Assumed, &small).unwrap().iter().map(Trial::words).collect();
+        assert_eq!(small[0], "controller.fetch_burst = 2 instead of 8");
+        assert_eq!(small[2], "controller.fetch_burst = 2 instead of 1, and 16 instead of 8");
         assert!(named("firmware.clock").unwrap_err().what.contains("is not tried"));
     }
 }

@@ -233,11 +233,13 @@ pub fn to_toml(scenario: &Scenario, thresholds: &Thresholds, tried: &[Tried]) ->
     }
     if !tried.is_empty() {
         let count = |is: fn(&Tried) -> bool| tried.iter().filter(|one| is(one)).count();
-        let _ = writeln!(
-            out,
-            "# {} other values of constants were tried; those not named here move no threshold by more than a tenth.",
-            count(|one| matches!(one.found, Some(Ok(_))))
-        );
+        let done = count(|one| matches!(one.found, Some(Ok(_))));
+        if done > 0 {
+            let _ = writeln!(
+                out,
+                "# other values of constants that were tried: {done}; what is not named moves none by more than a tenth"
+            );
+        }
         for one in tried {
             if let Some(Err(reason)) = &one.found {
                 let _ = writeln!(out, "# Not tried: {}: {reason}", one.trial.words());

@@ -285,7 +285,7 @@ impl FittedAxis<'_> {
             Scale::Linear => {
                 let low = if self.axis.from_zero { self.min.min(0.0) } else { self.min };
                 // Plotly divides what is small into halves and fifths: half a command is in no queue.
-                let is_small = self.is_whole && self.max - low <= WHOLE_TICKS_MAX;
+                let is_small = self.is_whole && (0.0..=WHOLE_TICKS_MAX).contains(&(self.max - low));
                 let axis = AxisLayout { step: is_small.then_some(1.0), ..axis("linear") };
                 match self.axis.range {
                     Some((low, high)) => {

@@ -701,7 +701,7 @@ fn a_constant_that_cannot_be_tried_is_refused() {
     for (keys, words) in [
         ("flash.raed", "did you mean `flash.read`"),
         ("drive.override.firmware.clock", "is not tried"),
-        ("drive.override.link.lanes", "no profile of this scenario sets `drive.override.link.lanes`"),
+        ("drive.override.link.lanes", "or the scenario sets or varies it"),
     ] {
         let keys = format!("--sensitivity={keys}");
         let refused = compare(

@@ -286,7 +286,8 @@ fn table<'a>(of: &dyn Fn(Metric) -> Option<f64>) -> Ordered<'a, Option<f64>> {
 }
 
 fn trial(one: &Tried) -> TrialJson<'_> {
-    let Trial { section, key, values: (value, tried), source, .. } = &one.trial;
+    let Trial { section, key, source, .. } = &one.trial;
+    let (value, tried) = one.trial.listed();
     let (status, reason, changes) = match &one.end {
         TrialEnd::Done(changes) => ("done", None, &changes[..]),
         TrialEnd::Failed(reason) => ("failed", Some(reason.as_str()), &[][..]),
@@ -328,8 +329,8 @@ struct Json<'a> {
 struct TrialJson<'a> {
     section: &'a str,
     key: &'a str,
-    value: &'a str,
-    tried: &'a str,
+    value: String,
+    tried: String,
     source: &'a str,
     status: &'static str,
     reason: Option<&'a str>,

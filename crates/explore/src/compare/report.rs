@@ -102,10 +102,9 @@ fn trials(sensitivity: &Sensitivity) -> Table {
             TrialEnd::Failed(reason) => format!("failed: {reason}"),
             TrialEnd::NotRun => "not run".to_owned(),
         };
-        let Trial { section, key, values: (value, tried), source, .. } = &one.trial;
-        table.row(
-            [format!("{section}.{key}"), value.clone(), tried.clone(), end, source.clone()].map(Cell::from),
-        );
+        let Trial { section, key, source, .. } = &one.trial;
+        let (value, tried) = one.trial.listed();
+        table.row([format!("{section}.{key}"), value, tried, end, source.clone()].map(Cell::from));
     }
     Table::from(table)
 }

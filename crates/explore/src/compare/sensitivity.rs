@@ -166,12 +166,15 @@ impl Sensitivity {
         });
         let (all, changing) =
             (findings.iter().filter(|one| one.fact.subject().is_some()).count(), changing.count());
-        lines.push(format!(
-            "{} of {all} findings hold with each of {} other values of {} constants.",
-            all - changing,
-            done().count(),
-            keys.len()
-        ));
+        let (tried, of_them) = (done().count(), keys.len());
+        if tried > 0 {
+            let constants = if of_them == 1 { "constant" } else { "constants" };
+            let values = if tried == 1 { "value" } else { "values" };
+            lines.push(format!(
+                "{} of {all} conclusions hold with each of {tried} other {values} of {of_them} {constants}.",
+                all - changing
+            ));
+        }
         let failed = self.trials.iter().filter_map(|one| match &one.end {
             TrialEnd::Failed(reason) => Some(format!("Not tried: {}: {reason}.", one.trial.words())),
             _ => None,

@@ -52,17 +52,25 @@ impl Steps {
     }
 
     /// The same for a value that some steps do not have: from the first to the last that has it, the line goes on through the others. Broken
-    /// there, the latencies of a job that waits for collection would be scraps.
+    /// there, the latencies of a job that waits for collection would be scraps. Before and behind there is none, on the same axis.
     pub fn line_of_those(&self, value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
         let has = |point: &Point| value(point).is_some();
         let ends = self.points.iter().position(has).zip(self.points.iter().rposition(has));
-        let Some((first, last)) = ends else { return Vec::new() };
-        let own = &self.points[first..=last];
-        let mut line: Vec<(f64, f64)> =
-            own.iter().filter_map(|point| Some((point.begin_ns, value(point)?))).collect();
-        if let (Some(point), Some(&(_, value))) = (own.last(), line.last()) {
-            line.push((point.end_ns, value));
+        let mut line = Vec::new();
+        for (at, point) in self.points.iter().enumerate() {
+            let is_within = ends.is_some_and(|(first, last)| (first..=last).contains(&at));
+            match value(point) {
+                Some(value) => line.push((point.begin_ns, value)),
+                None if is_within => {}
+                None => line.push((point.begin_ns, f64::NAN)),
+            }
+            if let (Some((_, last)), Some(&(_, value))) = (ends, line.last())
+                && at == last
+            {
+                line.push((point.end_ns, value));
+            }
         }
+        line.extend(self.points.last().map(|point| (point.end_ns, f64::NAN)));
         line
     }
 

@@ -16,7 +16,11 @@ pub struct SourcedConstant {
 impl SourcedConstant {
     /// Whether it is a plausible value for which nothing is published.
     pub fn is_assumed(&self) -> bool {
-        self.source.contains("assumed")
+        let source = self.source.to_ascii_lowercase();
+        let words: Vec<&str> =
+            source.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        let is_said = |at: usize| words[at] == "assumed" && (at == 0 || words[at - 1] != "not");
+        (0..words.len()).any(is_said)
     }
 
     /// The `--set` that gives it another value.
@@ -33,7 +37,9 @@ fn comment(line: &str) -> Option<&str> {
 /// The source of the value at this range of a profile's text.
 pub(crate) fn source_at(text: &str, value: std::ops::Range<usize>) -> String {
     let own = text[value.end..].lines().next().and_then(comment);
-    let header = || text[..value.start].lines().rev().find(|line| line.starts_with('[')).and_then(comment);
+    let header = || {
+        text[..value.start].lines().rev().find(|line| line.trim_start().starts_with('[')).and_then(comment)
+    };
     own.or_else(header).unwrap_or_default().to_owned()
 }
 
@@ -46,7 +52,7 @@ mod tests {
     #[test]
     fn constants_have_the_sources_of_their_profiles() {
         let folder = tempfile::tempdir().unwrap();
-        let mine = "base = \"modern-gen5\"\n[controller]\nfetch_burst = 2 # assumed: half\n[flash] # assumed\nerase = \"4 ms\"\n";
+        let mine = "base = \"modern-gen5\"\n[controller]\nfetch_burst = 2 # assumed: half\n  [flash] # Assumed\nprogram = [\"1 ms\"] # unassumed: measured, not assumed\nerase = \"4 ms\"\n";
         std::fs::write(folder.path().join("mine.toml"), mine).unwrap();
         let text = "[drive]\nprofile = \"mine.toml\"\n[drive.override]\nlink.lanes = 2 # assumed\n\
                     [host]\nprofile = \"xeon-e5-v4\"\n[target]\n[[job]]\nrw = \"randread\"\ncount = 1\n";
@@ -61,6 +67,7 @@ mod tests {
         assert_eq!(burst.set("4"), "drive.override.controller.fetch_burst=4");
         assert!(burst.is_assumed());
         assert!(found("drive", "flash.erase").is_some_and(|one| one.is_assumed() && one.value == "\"4 ms\""));
+        assert!(found("drive", "flash.program").is_some_and(|one| !one.is_assumed()));
         let inherited = found("drive", "firmware.clock").unwrap();
         assert!(inherited.is_assumed() && inherited.source.contains("nanosecond"), "{inherited:?}");
         assert!(found("drive", "flash.read").is_some_and(|one| one.value.starts_with('[')));

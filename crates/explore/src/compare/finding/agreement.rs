@@ -3,9 +3,13 @@
 use super::{Change, Fact};
 use crate::compare::sizes::Reach;
 use byteway_results::figures::equal;
+use std::collections::BTreeSet;
 
 /// Sizes that differ by no more than this part of the larger one are the same conclusion.
 const SIZES_AGREE: f64 = 0.1;
+
+/// A figure that differs by more than this part of the larger one in one comparison, and not at all in the other, is another conclusion.
+const FIGURES_AGREE: f64 = 0.1;
 
 fn sizes_agree(one: Reach, other: Reach) -> bool {
     let close = |a: u64, b: u64| a.abs_diff(b) as f64 <= SIZES_AGREE * a.max(b) as f64;
@@ -13,6 +17,19 @@ fn sizes_agree(one: Reach, other: Reach) -> bool {
         (Reach::UpTo(a), Reach::UpTo(b)) | (Reach::From(a), Reach::From(b)) => close(a, b),
         _ => one == other,
     }
+}
+
+/// The points that are best, or equal to the best.
+fn best(point: usize, ties: &[usize]) -> BTreeSet<usize> {
+    ties.iter().copied().chain([point]).collect()
+}
+
+/// Whether no figure changes in another direction then, and none that changes by more than a tenth does not change at all.
+fn directions_agree(changes: &[Change], then: &[Change]) -> bool {
+    changes.iter().all(|own| match then.iter().find(|then| then.metric == own.metric) {
+        Some(then) => (own.to > own.from) == (then.to > then.from),
+        None => (own.to - own.from).abs() <= FIGURES_AGREE * own.from.abs().max(own.to.abs()),
+    })
 }
 
 impl Fact {
@@ -77,16 +94,40 @@ impl Fact {
             (
                 Fact::Best { point, equal: ties, .. },
                 Fact::Best { point: point_then, equal: ties_then, .. },
-            ) => point == point_then || ties.contains(point_then) || ties_then.contains(point),
+            ) => best(*point, ties) == best(*point_then, ties_then),
             (Fact::Effect { changes, .. }, Fact::Effect { changes: changes_then, .. }) => {
-                // A figure that is about the same for both values has no direction.
-                let turned = |own: &Change| {
-                    let then = changes_then.iter().find(|then| then.metric == own.metric);
-                    then.is_some_and(|then| (own.to > own.from) != (then.to > then.from))
-                };
-                !changes.iter().any(turned)
+                changes.is_empty() == changes_then.is_empty()
+                    && directions_agree(changes, changes_then)
+                    && directions_agree(changes_then, changes)
             }
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_results::figures::Metric;
+
+    // "All points are equal" and "one is best" are two conclusions, and so are an effect and none.
+    #[test]
+    fn what_says_something_else_does_not_agree() {
+        let best =
+            |point: usize, equal: &[usize]| Fact::Best { metric: Metric::Iops, point, equal: equal.to_vec() };
+        assert!(best(0, &[1]).agrees(&best(1, &[0])));
+        assert!(!best(0, &[1]).agrees(&best(0, &[])) && !best(0, &[]).agrees(&best(1, &[])));
+        let effect = |changes: &[(Metric, f64, f64)]| {
+            let change = |&(metric, from, to): &(Metric, f64, f64)| Change { metric, from, to };
+            let text = String::new;
+            let changes = changes.iter().map(change).collect();
+            Fact::Effect { key: text(), others: text(), values: (text(), text()), changes }
+        };
+        let (iops, p99) = (Metric::Iops, Metric::P99Ns);
+        let base = effect(&[(iops, 100.0, 200.0), (p99, 100.0, 98.0)]);
+        assert!(base.agrees(&effect(&[(iops, 100.0, 150.0)])), "a figure within 10 % may come and go");
+        for other in [&[][..], &[(p99, 100.0, 98.0)], &[(iops, 200.0, 100.0), (p99, 100.0, 98.0)]] {
+            assert!(!base.agrees(&effect(other)) && !effect(other).agrees(&base), "{other:?}");
         }
     }
 }
