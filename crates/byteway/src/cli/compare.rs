@@ -138,7 +138,6 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             skip_bad_lines: arguments.skip_bad_lines,
             ..Options::default()
         },
-        ..Request::default()
     };
     let plan = Plan::load(&request)?;
     let trials = plan_trials(&request, &plan)?;
