@@ -19,6 +19,13 @@ mod absent {
     /// Nothing that answers.
     pub struct Watching(Infallible);
 
+    // What answers ends where it is dropped, and so does this, or a lint finds that to drop it has no effect.
+    impl Drop for Watching {
+        fn drop(&mut self) {
+            match self.0 {}
+        }
+    }
+
     impl Watcher {
         /// Refuses.
         ///
