@@ -161,6 +161,24 @@ fn join_drives(drive: &mut DrivePoint, other: &DrivePoint, mean: impl Fn(f64, f6
 mod tests {
     use super::*;
 
+    // A stall of collection is no end of a job: its line goes on, and ends where the job does, on the axis of all others.
+    #[test]
+    fn a_line_goes_on_through_steps_that_have_no_value() {
+        let values = [None, Some(1.0), None, Some(3.0), None];
+        let point = |index: usize| Point {
+            begin_ns: index as f64 * 10.0,
+            end_ns: index as f64 * 10.0 + 10.0,
+            ..Point::default()
+        };
+        let points = (0..values.len()).map(point).collect();
+        let steps = Steps { jobs: Vec::new(), measured_from_ns: 0.0, width_ns: 10.0, joined: 1, points };
+        let line = steps.line_of_those(|point| values[(point.begin_ns / 10.0) as usize]);
+        let shown: Vec<(f64, f64)> = line.iter().copied().filter(|(_, value)| !value.is_nan()).collect();
+        assert_eq!(shown, [(10.0, 1.0), (30.0, 3.0), (40.0, 3.0)]);
+        assert_eq!((line[0].0, line.last().unwrap().0), (0.0, 50.0));
+        assert!(steps.line_of_those(|_| None).iter().all(|(_, value)| value.is_nan()));
+    }
+
     // Without merging, a run of a million steps would make a page that no browser opens; merging must
     // preserve the sums.
     #[test]
