@@ -3,10 +3,14 @@
 //! A constant that is assumed has the right order, not the right digits: it is tried at half and at twice its value. What counts entries in
 //! flight, or entries of a burst, differs more from controller to controller, and is tried from a quarter to four times.
 
+use crate::replicate::{in_parallel, locked};
 use byteway_scenario::profile::SourcedConstant;
 use byteway_text::error::{InputError, nearest};
+use byteway_text::interrupt::Interrupt;
+use byteway_text::progress::Points;
 use byteway_text::units::excerpt;
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use toml::Value;
 
 /// The constants to try.
@@ -87,6 +91,31 @@ impl Trial {
         let set = |one: &SourcedConstant| Some(one.set(&scaled(&one.value, self.factor)?));
         constants.iter().filter(|one| self.changes(one)).filter_map(set).collect()
     }
+}
+
+/// Sizes and figures that differ by no more than this part of the larger one are the same conclusion.
+pub(crate) const AGREE: f64 = 0.1;
+
+/// Whether two sizes in bytes are the same conclusion.
+pub(crate) fn sizes_agree(a: u64, b: u64) -> bool {
+    a.abs_diff(b) as f64 <= AGREE * a.max(b) as f64
+}
+
+/// Has `work` done for each trial, in as many threads as there are; `None` for those that an interrupt left out. `bar` counts trials.
+pub(crate) fn tried<T: Clone + Send>(
+    planned: &[Trial],
+    threads: usize,
+    interrupt: &Interrupt,
+    bar: &dyn Points,
+    work: impl Fn(&Trial) -> Option<T> + Sync,
+) -> Vec<Option<T>> {
+    let found = Mutex::new(vec![None; planned.len()]);
+    in_parallel(threads, planned.len(), interrupt, &|at| {
+        let one = work(&planned[at]);
+        locked(&found)[at] = one;
+        bar.one();
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Keys that are never tried: cycles are stated at this clock, and capacity is the user's choice.

@@ -6,11 +6,9 @@
 //! a few hundred payloads of that size.
 
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
 
-use crate::assumption::Trial;
+use crate::assumption::{Trial, sizes_agree, tried};
 use crate::compare::with_payload;
-use crate::replicate::{in_parallel, locked};
 use byteway_run::probe::probe;
 use byteway_scenario::profile::{Completion, SourcedConstant};
 use byteway_scenario::{Options, Scenario, ScenarioInput};
@@ -166,26 +164,18 @@ pub fn sensitivity(
     interrupt: &Interrupt,
     bar: &dyn Points,
 ) -> Vec<Tried> {
-    let found = Mutex::new(vec![None; planned.len()]);
-    in_parallel(threads, planned.len(), interrupt, &|at| {
+    let found = tried(&planned, threads, interrupt, bar, |trial| {
         let mut options = options.clone();
-        options.sets.extend(planned[at].sets(constants));
+        options.sets.extend(trial.sets(constants));
         let measured = match input.load(&options) {
             Ok(scenario) => measure(&scenario, interrupt).map_err(|error| error.to_string()),
             Err(error) => Err(error.what),
         };
         let is_whole = measured.as_ref().is_ok_and(|found| found.missing.is_empty());
-        if is_whole || !interrupt.is_raised() {
-            locked(&found)[at] = Some(measured);
-        }
-        bar.one();
+        (is_whole || !interrupt.is_raised()).then_some(measured)
     });
-    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     planned.into_iter().zip(found).map(|(trial, found)| Tried { trial, found }).collect()
 }
-
-/// Thresholds that differ by no more than this part of the larger one are the same.
-const AGREE: f64 = 0.1;
 
 /// Comments on a method's threshold: the trials that move it.
 fn moved(found: &Threshold, tried: &[Tried]) -> Vec<String> {
@@ -194,7 +184,7 @@ fn moved(found: &Threshold, tried: &[Tried]) -> Vec<String> {
         let Some(Ok(then)) = &one.found else { continue };
         let Some(then) = then.found.iter().find(|then| then.fine == found.fine) else { continue };
         let (a, b) = (found.bytes, then.bytes);
-        if f64::from(a.abs_diff(b)) > AGREE * f64::from(a.max(b)) {
+        if !sizes_agree(a.into(), b.into()) {
             lines.push(format!("# {b} B with {} ({})", one.trial.words(), one.trial.source));
         }
     }

@@ -5,14 +5,12 @@ use super::finding::Finding;
 use super::outcome::{CompareOptions, PointOutcomes, run_all};
 use super::plan::{Plan, Request};
 use super::vary::POINTS_MAX;
-use crate::assumption::{Trial, trials};
-use crate::replicate::{in_parallel, locked};
+use crate::assumption::{Trial, trials, tried};
 use byteway_run::probe::{PointOutcome, probe};
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::{Hidden, Points};
 use serde::Serialize;
-use std::sync::Mutex;
 
 /// What became of the findings in each trial.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,18 +77,14 @@ pub fn sensitivity(
     interrupt: &Interrupt,
     bar: &dyn Points,
 ) -> Sensitivity {
-    let ends = Mutex::new(vec![TrialEnd::NotRun; planned.len()]);
-    in_parallel(threads, planned.len(), interrupt, &|at| {
-        let end = tried(request, base, &planned[at], interrupt);
-        locked(&ends)[at] = end;
-        bar.one();
-    });
-    let ends = ends.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let trials = planned.into_iter().zip(ends).map(|(trial, end)| Tried { trial, end });
+    let ends =
+        tried(&planned, threads, interrupt, bar, |trial| Some(end_of(request, base, trial, interrupt)));
+    let trials = planned.into_iter().zip(ends);
+    let trials = trials.map(|(trial, end)| Tried { trial, end: end.unwrap_or(TrialEnd::NotRun) });
     Sensitivity { trials: trials.collect() }
 }
 
-fn tried(request: &Request, base: &Comparison, trial: &Trial, interrupt: &Interrupt) -> TrialEnd {
+fn end_of(request: &Request, base: &Comparison, trial: &Trial, interrupt: &Interrupt) -> TrialEnd {
     let plan = match Plan::with_trial(request, Some(trial)) {
         Ok(plan) => plan,
         Err(error) => return TrialEnd::Failed(error.what),

@@ -1,20 +1,14 @@
 //! Whether two comparisons of the same points, whose drives differ in a constant, agree in a finding.
 
 use super::{Change, Fact};
+use crate::assumption::{AGREE, sizes_agree};
 use crate::compare::sizes::Reach;
 use byteway_results::figures::equal;
 use std::collections::BTreeSet;
 
-/// Sizes that differ by no more than this part of the larger one are the same conclusion.
-const SIZES_AGREE: f64 = 0.1;
-
-/// A figure that differs by more than this part of the larger one in one comparison, and not at all in the other, is another conclusion.
-const FIGURES_AGREE: f64 = 0.1;
-
-fn sizes_agree(one: Reach, other: Reach) -> bool {
-    let close = |a: u64, b: u64| a.abs_diff(b) as f64 <= SIZES_AGREE * a.max(b) as f64;
+fn reaches_agree(one: Reach, other: Reach) -> bool {
     match (one, other) {
-        (Reach::UpTo(a), Reach::UpTo(b)) | (Reach::From(a), Reach::From(b)) => close(a, b),
+        (Reach::UpTo(a), Reach::UpTo(b)) | (Reach::From(a), Reach::From(b)) => sizes_agree(a, b),
         _ => one == other,
     }
 }
@@ -28,7 +22,7 @@ fn best(point: usize, ties: &[usize]) -> BTreeSet<usize> {
 fn directions_agree(changes: &[Change], then: &[Change]) -> bool {
     changes.iter().all(|own| match then.iter().find(|then| then.metric == own.metric) {
         Some(then) => (own.to > own.from) == (then.to > then.from),
-        None => (own.to - own.from).abs() <= FIGURES_AGREE * own.from.abs().max(own.to.abs()),
+        None => (own.to - own.from).abs() <= AGREE * own.from.abs().max(own.to.abs()),
     })
 }
 
@@ -79,9 +73,9 @@ impl Fact {
                 Fact::Reach { latency, wire, payload, .. },
                 Fact::Reach { latency: latency_then, wire: wire_then, payload: payload_then, .. },
             ) => {
-                sizes_agree(*latency, *latency_then)
-                    && sizes_agree(*wire, *wire_then)
-                    && sizes_agree(*payload, *payload_then)
+                reaches_agree(*latency, *latency_then)
+                    && reaches_agree(*wire, *wire_then)
+                    && reaches_agree(*payload, *payload_then)
             }
             (
                 Fact::Gain { prp_ns, sgl_ns, inline_ns, .. },
