@@ -8,10 +8,7 @@ use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::{Audit, Cycles, Disagreement, Ftl, FtlConfig, Placement, Site, Space, UnitContent};
 use byteway_flash::Geometry;
 use byteway_flash::file::{Files, SimulatedFiles, Tuning};
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 const GEOMETRY: Geometry =
     Geometry { channels: 2, ways: 1, planes: 2, blocks: 16, pages: 16, page_bytes: 8192 };
@@ -62,20 +59,10 @@ fn audit(files: &SimulatedFiles) -> Result<Audit, String> {
     let executor = Executor::new();
     let ftl = Ftl::look(executor.clock(), Arc::new(files.clone())).unwrap();
     let main = async move {
-        known(&ftl).await?;
+        ftl.started().await.map_err(|why| why.to_string())?;
         Ok(ftl.audit().await)
     };
     executor.run(main).unwrap()
-}
-
-/// Waits until the drive is ready, or refused.
-async fn known(ftl: &Ftl) -> Result<(), String> {
-    let (mut failed, mut ready) = (pin!(ftl.flash().failed()), pin!(ftl.ready()));
-    let known = poll_fn(|context| match failed.as_mut().poll(context) {
-        Poll::Ready(why) => Poll::Ready(Err(why.to_string())),
-        Poll::Pending => ready.as_mut().poll(context).map(Ok),
-    });
-    known.await
 }
 
 fn record(files: &SimulatedFiles, unit: u64) -> [u8; RECORD_BYTES as usize] {
@@ -118,7 +105,7 @@ fn start(files: &SimulatedFiles, accepts_losses: bool) -> Result<Vec<u64>, Strin
     let executor = Executor::new();
     let ftl = power_on_as(executor.clock(), files, FtlConfig { accepts_losses, ..config() });
     let main = async move {
-        known(&ftl).await?;
+        ftl.started().await.map_err(|why| why.to_string())?;
         let errors: Vec<u64> = (0..UNITS).filter(|lpa| ftl.peek(*lpa).marred() != 0).collect();
         assert_eq!(errors.len() as u64, ftl.lost_units());
         assert_eq!(ftl.health().unreadable, ftl.lost_units());

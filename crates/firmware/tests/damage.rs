@@ -7,12 +7,10 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
 use byteway_content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use byteway_firmware::{Base, Cycles, ExtentConfig, Ftl, FtlConfig, Placement, Region, Site, space_of};
+use byteway_flash::file::damage::{Damage, bytes_of, copy};
 use byteway_flash::file::{Files, Format, Overlay, SimulatedFiles, Tuning, check};
 use byteway_flash::{Geometry, Timing};
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 const GEOMETRY: Geometry =
     Geometry { channels: 2, ways: 1, planes: 2, blocks: 12, pages: 12, page_bytes: 8192 };
@@ -47,43 +45,6 @@ fn power_on(clock: &Clock, config: &FtlConfig, files: Arc<dyn Files>) -> Result<
     Ok(Ftl::power_on(clock, placement, GEOMETRY, timing, config.clone(), medium).unwrap())
 }
 
-/// Waits until the drive is ready, or refused.
-async fn known(ftl: &Ftl) -> Result<(), String> {
-    let (mut failed, mut ready) = (pin!(ftl.flash().failed()), pin!(ftl.ready()));
-    let known = poll_fn(|context| match failed.as_mut().poll(context) {
-        Poll::Ready(why) => Poll::Ready(Err(why.to_string())),
-        Poll::Pending => ready.as_mut().poll(context).map(Ok),
-    });
-    known.await
-}
-
-/// A copy of all files as they are, as after the end of the process.
-fn copy(files: &SimulatedFiles) -> SimulatedFiles {
-    let to = SimulatedFiles::new();
-    for name in files.names().unwrap() {
-        put(&to, &name, &bytes_of(files, &name).unwrap());
-    }
-    to
-}
-
-fn bytes_of(files: &dyn Files, name: &str) -> Option<Vec<u8>> {
-    let file = files.open(name).unwrap()?;
-    let mut bytes = vec![0; file.bytes().unwrap() as usize];
-    file.read_at(&mut bytes, 0).unwrap();
-    Some(bytes)
-}
-
-/// Writes a file anew; zeroes stay holes.
-fn put(files: &dyn Files, name: &str, bytes: &[u8]) {
-    let file = files.create(name).unwrap();
-    for (at, chunk) in (0..).step_by(512).zip(bytes.chunks(512)) {
-        let is_last = at + chunk.len() as u64 == bytes.len() as u64;
-        if is_last || chunk.iter().any(|byte| *byte != 0) {
-            file.write_at(chunk, at).unwrap();
-        }
-    }
-}
-
 /// A drive's files, and what they hold.
 struct State {
     name: &'static str,
@@ -99,7 +60,7 @@ fn live(files: &SimulatedFiles, config: &FtlConfig, versions: &mut Vec<u32>, see
     let (inner, source) = (ftl.clone(), files.clone());
     let mut model = std::mem::take(versions);
     let main = async move {
-        known(&inner).await.unwrap();
+        inner.started().await.unwrap();
         let (spans, span) = (Spans::default(), SpanId::NONE);
         let mut stream = Rng::new(seed.into()).stream("host");
         for step in 0..500 {
@@ -118,7 +79,7 @@ fn live(files: &SimulatedFiles, config: &FtlConfig, versions: &mut Vec<u32>, see
                 inner.flush(span, &spans).await.unwrap();
             }
         }
-        let killed = copy(&source);
+        let killed = copy(&source).unwrap();
         inner.shutdown(span, &spans).await.unwrap();
         (killed, model)
     };
@@ -144,7 +105,7 @@ fn look(state: &State, config: &FtlConfig, files: Arc<dyn Files>, what: &str) ->
     let ftl = power_on(executor.clock(), config, files)?;
     let (what, name, versions) = (what.to_owned(), state.name, state.versions.clone());
     let main = async move {
-        known(&ftl).await?;
+        ftl.started().await.map_err(|why| why.to_string())?;
         let (mut out, mut errors) = (Vec::new(), 0);
         for (lpa, version) in (0..).zip(versions) {
             out.clear();
@@ -175,96 +136,41 @@ fn found(files: &Arc<dyn Files>) -> Option<String> {
         Ok(ftl) => ftl,
     };
     let main = async move {
-        if let Err(why) = known(&ftl).await {
-            return Some(why);
+        if let Err(why) = ftl.started().await {
+            return Some(why.to_string());
         }
         ftl.audit().await.findings.first().map(ToString::to_string)
     };
     executor.run(main).unwrap()
 }
 
-/// Applies a damage to a copy, and looks at what is left.
-fn suffer(
-    state: &State,
-    config: &FtlConfig,
-    seen: &mut Seen,
-    what: &dyn Fn() -> String,
-    damage: impl Fn(&Overlay),
-) {
-    let damaged = || -> Arc<dyn Files> {
-        let over = Overlay::new(Arc::new(state.files.clone()));
-        damage(&over);
-        Arc::new(over)
-    };
-    let accepting = FtlConfig { accepts_losses: true, ..config.clone() };
-    let looked = look(state, &accepting, damaged(), &what());
-    match &looked {
-        Err(_) => seen.refused += 1,
-        Ok((0, _)) => seen.right += 1,
-        Ok((_, lost)) => {
-            seen.errors += 1;
-            if *lost > 0 {
-                seen.lost += 1;
-                assert!(look(state, config, damaged(), &what()).is_err(), "{}: it is accepted", what());
+/// Applies damages to copies, each alone, and looks at what is left.
+fn suffer(state: &State, config: &FtlConfig, damages: Vec<Damage>) -> Seen {
+    let mut seen = Seen::default();
+    for damage in damages {
+        let damaged = || -> Arc<dyn Files> {
+            let over = Overlay::new(Arc::new(state.files.clone()));
+            damage.apply(&over).unwrap();
+            Arc::new(over)
+        };
+        let what = damage.to_string();
+        let accepting = FtlConfig { accepts_losses: true, ..config.clone() };
+        let looked = look(state, &accepting, damaged(), &what);
+        match &looked {
+            Err(_) => seen.refused += 1,
+            Ok((0, _)) => seen.right += 1,
+            Ok((_, lost)) => {
+                seen.errors += 1;
+                if *lost > 0 {
+                    seen.lost += 1;
+                    assert!(look(state, config, damaged(), &what).is_err(), "{what}: it is accepted");
+                }
             }
         }
-    }
-    if !matches!(looked, Ok((0, _))) {
-        assert!(
-            found(&damaged()).is_some(),
-            "{}, {}: an inspection finds nothing in {looked:?}",
-            state.name,
-            what()
-        );
-    }
-}
-
-fn flip(files: &Overlay, name: &str, offset: u64, mask: u8) {
-    let file = files.open(name).unwrap().unwrap();
-    let mut byte = [0];
-    file.read_at(&mut byte, offset).unwrap();
-    file.write_at(&[byte[0] ^ mask], offset).unwrap();
-}
-
-/// Flips bytes of a file, at these offsets.
-fn flips(state: &State, config: &FtlConfig, name: &str, offsets: impl Iterator<Item = u64>) -> Seen {
-    let mut seen = Seen::default();
-    for (index, offset) in offsets.enumerate() {
-        let mask = [1, 0x80, 0x10, 0xff][index % 4];
-        let what = || format!("`{name}` byte {offset} ^ {mask:#x}");
-        suffer(state, config, &mut seen, &what, |files| flip(files, name, offset, mask));
-    }
-    seen
-}
-
-/// Cuts, empties and removes a file, clears parts of it, and replaces it by older ones.
-fn strikes(state: &State, config: &FtlConfig, name: &str, older: &[&SimulatedFiles]) -> Seen {
-    let mut seen = Seen::default();
-    let bytes = bytes_of(&state.files, name).unwrap();
-    let length = bytes.len();
-    let ends = (0..16).map(|part| length * part / 16).chain([1, 63, 64, length.saturating_sub(1)]);
-    for end in ends.filter(|end| *end < length) {
-        let what = || format!("`{name}` cut at {end} of {length}");
-        suffer(state, config, &mut seen, &what, |files| put(files, name, &bytes[..end]));
-    }
-    for part in 0..8 {
-        let (from, to) = (length * part / 8, length * (part + 1) / 8);
-        let what = || format!("`{name}` zeroed from {from} to {to}");
-        suffer(state, config, &mut seen, &what, |files| {
-            let mut bytes = bytes.clone();
-            bytes[from..to].fill(0);
-            put(files, name, &bytes);
-        });
-    }
-    suffer(state, config, &mut seen, &|| format!("`{name}` removed"), |files| files.remove(name).unwrap());
-    for (age, older) in older.iter().enumerate() {
-        let from = match name.strip_prefix("journal-") {
-            Some(_) => older.names().unwrap().into_iter().find(|name| name.starts_with("journal-")).unwrap(),
-            None => name.to_owned(),
-        };
-        let other = bytes_of(*older, &from).unwrap();
-        let what = || format!("`{name}` replaced by `{from}` of state {age}");
-        suffer(state, config, &mut seen, &what, |files| put(files, name, &other));
+        if !matches!(looked, Ok((0, _))) {
+            let name = state.name;
+            assert!(found(&damaged()).is_some(), "{name}, {what}: an inspection finds nothing in {looked:?}");
+        }
     }
     seen
 }
@@ -286,10 +192,10 @@ fn every_damage_of(personality: FtlConfig) {
     let files = SimulatedFiles::new();
     let mut versions = vec![if config.base == Base::Empty { NOTHING } else { 0 }; UNITS as usize];
     let killed = live(&files, &config, &mut versions, 1);
-    let older = [copy(&files), killed.clone()];
+    let older = [copy(&files).unwrap(), killed.clone()];
     // After a recovery.
     let killed = live(&killed, &config, &mut versions, 2);
-    let files = copy(&killed);
+    let files = copy(&killed).unwrap();
     let killed = live(&files, &config, &mut versions, 3);
     let states = [
         State { name: "killed", files: killed, versions: versions.clone() },
@@ -303,15 +209,15 @@ fn every_damage_of(personality: FtlConfig) {
         let is_clean = state.name == "shut down";
         let older: Vec<&SimulatedFiles> = older.iter().collect();
         for name in state.files.names().unwrap() {
-            let seen = strikes(state, &config, &name, &older);
-            let length = bytes_of(&state.files, &name).unwrap().len() as u64;
+            let seen = suffer(state, &config, Damage::strikes(&state.files, &name, &older).unwrap());
+            let length = bytes_of(&state.files, &name).unwrap().unwrap().len() as u64;
             // An empty journal has nothing to lose, and without the mark nothing is verified by it.
             let is_needed = name != "mark" && !(is_clean && name.starts_with("journal-"));
             assert_eq!(seen.refused > 10, is_needed, "{} `{name}`", state.name);
             let flipped = match &*name {
                 // A byte of every record in turn; and every byte of some records.
                 "spare" => {
-                    let spare = bytes_of(&state.files, "spare").unwrap();
+                    let spare = bytes_of(&state.files, "spare").unwrap().unwrap();
                     let records: Vec<(u64, &[u8])> = (0..)
                         .zip(spare.chunks(RECORD_BYTES as usize))
                         .filter(|(_, record)| record[4] != 0)
@@ -331,20 +237,16 @@ fn every_damage_of(personality: FtlConfig) {
                         some.flat_map(|unit| (0..RECORD_BYTES).map(move |at| unit * RECORD_BYTES + at));
                     let each = records.iter().map(|(unit, _)| unit * RECORD_BYTES + unit * 7 % RECORD_BYTES);
                     let pages = pages.iter().map(|unit| unit * RECORD_BYTES + 9);
-                    flips(state, &config, &name, each.step_by(3).chain(whole).chain(pages))
+                    Damage::flips(&name, each.step_by(3).chain(whole).chain(pages))
                 }
                 "data" => {
                     let units = (0..length.div_ceil(UNIT_BYTES as u64)).step_by(2);
-                    flips(
-                        state,
-                        &config,
-                        &name,
-                        units.map(|unit| unit * UNIT_BYTES as u64 + unit * 61 % 4096),
-                    )
+                    Damage::flips(&name, units.map(|unit| unit * UNIT_BYTES as u64 + unit * 61 % 4096))
                 }
-                "checkpoint" | "format" => flips(state, &config, &name, (0..length).step_by(5)),
-                _ => flips(state, &config, &name, (0..length).step_by(1 + length as usize / 200)),
+                "checkpoint" | "format" => Damage::flips(&name, (0..length).step_by(5)),
+                _ => Damage::flips(&name, (0..length).step_by(1 + length as usize / 200)),
             };
+            let flipped = suffer(state, &config, flipped);
             match &*name {
                 "spare" => {
                     assert!(

@@ -10,10 +10,10 @@ use byteway_kv::{Key, Kv, KvError, Origin, StoreMode};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-type Model = BTreeMap<Key, Vec<u8>>;
+pub type Model = BTreeMap<Key, Vec<u8>>;
 type Unit = [u8; UNIT_BYTES];
 
-async fn put(kv: &Kv, number: u64, version: u32, bytes: usize) -> Result<(), KvError> {
+pub async fn put(kv: &Kv, number: u64, version: u32, bytes: usize) -> Result<(), KvError> {
     let key = key(number);
     let value = value(&key, version, bytes);
     kv.store(NOBODY, &spans(), key, &value, Origin::Memory, StoreMode::Any).await
@@ -130,7 +130,7 @@ fn small(name: &'static str) -> Case {
 }
 
 /// Runs every operation once. No result may contradict `model`, if it is given.
-async fn try_all(kv: &Kv, model: Option<&Model>) -> usize {
+pub async fn try_all(kv: &Kv, model: Option<&Model>) -> usize {
     let spans = spans();
     let mut errors = 0;
     for number in 0..200 {

@@ -4,6 +4,7 @@
 
 mod crash;
 mod damage;
+mod files;
 mod fixture;
 mod oracle;
 mod placed;

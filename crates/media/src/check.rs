@@ -13,7 +13,6 @@ use std::fmt::Write as _;
 use std::future::{Future, poll_fn};
 use std::path::Path;
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -182,7 +181,7 @@ fn audit(path: &Path, directory: Arc<dyn Files>, interrupt: &Interrupt) -> Resul
     let interrupt = interrupt.clone();
     let recovered = executor.run(async move {
         let mut work = pin!(async {
-            match ready(&ftl).await {
+            match ftl.started().await {
                 Err(why) => Recovered::Damaged(why.to_string()),
                 Ok(()) => Recovered::Audited(ftl.audit().await),
             }
@@ -194,16 +193,4 @@ fn audit(path: &Path, directory: Arc<dyn Files>, interrupt: &Interrupt) -> Resul
         .await
     });
     recovered.map_err(|source| MediaError::Stalled { path: path.to_owned(), source })
-}
-
-/// Waits until the map is recovered, or returns why it cannot be.
-async fn ready(ftl: &Ftl) -> Result<(), Rc<str>> {
-    let (mut failed, mut ready) = (pin!(ftl.flash().failed()), pin!(ftl.ready()));
-    poll_fn(|context| {
-        if let Poll::Ready(why) = failed.as_mut().poll(context) {
-            return Poll::Ready(Err(why));
-        }
-        ready.as_mut().poll(context).map(Ok)
-    })
-    .await
 }

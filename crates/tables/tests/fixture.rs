@@ -39,19 +39,11 @@ impl Case {
         let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
         let cycles = WorkKind::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
         let placement = Placement::all_at(&site, cycles);
-        let timing = Timing {
-            read: vec![Delay::from_us(40)],
-            program: vec![Delay::from_us(300)],
-            erase: Delay::from_ms(3),
-            channel: Rate::per_second(800_000_000),
-            command: Delay::from_ns(200),
-            ..Timing::default()
-        };
         let ftl = Ftl::power_on(
             clock,
             placement,
             self.geometry,
-            FlashConfig { faults: self.faults.clone(), ..FlashConfig::from(timing) },
+            FlashConfig { faults: self.faults.clone(), ..FlashConfig::from(timing()) },
             self.ftl.clone(),
             medium,
         )
@@ -65,6 +57,17 @@ impl Case {
         let executor = Executor::new();
         let (_ftl, tables) = self.power_on(executor.clock(), self.medium());
         executor.run(work(tables)).unwrap();
+    }
+}
+
+pub fn timing() -> Timing {
+    Timing {
+        read: vec![Delay::from_us(40)],
+        program: vec![Delay::from_us(300)],
+        erase: Delay::from_ms(3),
+        channel: Rate::per_second(800_000_000),
+        command: Delay::from_ns(200),
+        ..Timing::default()
     }
 }
 

@@ -4,5 +4,6 @@
 
 mod crash;
 mod damage;
+mod files;
 mod fixture;
 mod verbs;

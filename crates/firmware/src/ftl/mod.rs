@@ -71,7 +71,10 @@ use map::{Cache, Mapping};
 use read_cache::{Origin, ReadCache};
 use scratch::{Group, Lent, Scratch, Wanted};
 use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
 use write::lock::Locks;
 use write::merge::MERGERS_MAX;
@@ -568,6 +571,19 @@ impl Ftl {
         while !self.0.power.is_ready.get() {
             self.0.power.readied.notified().await;
         }
+    }
+
+    /// Waits until the drive is ready.
+    ///
+    /// # Errors
+    /// Why it never will be: a file failed, or what was found does not fit together.
+    pub async fn started(&self) -> Result<(), Rc<str>> {
+        let (mut failed, mut ready) = (pin!(self.0.flash.failed()), pin!(self.ready()));
+        let started = poll_fn(|context| match failed.as_mut().poll(context) {
+            Poll::Ready(why) => Poll::Ready(Err(why)),
+            Poll::Pending => ready.as_mut().poll(context).map(Ok),
+        });
+        started.await
     }
 
     /// Writes everything to flash, with a checkpoint, so that the next power-on is immediate. If dropped, it

@@ -29,6 +29,7 @@
 
 mod bytes;
 mod check;
+pub mod damage;
 mod disk;
 mod files;
 mod format;
