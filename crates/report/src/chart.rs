@@ -342,19 +342,8 @@ impl Chart {
             Some(Mark::Heat { .. }) => "Heat map",
             _ => "Line chart",
         };
-        let names: Vec<&str> = self
-            .marks
-            .iter()
-            .filter_map(|mark| match mark {
-                Mark::Line { name, .. }
-                | Mark::Band { name, .. }
-                | Mark::Bars { name, .. }
-                | Mark::Dots { name, .. } => Some(name.as_str()),
-                Mark::Heat { label, .. } => Some(label.as_str()),
-                Mark::Gap { .. } => None,
-            })
-            .filter(|name| !name.is_empty())
-            .collect();
+        let series = self.series();
+        let names: Vec<&str> = series.iter().map(|(name, _)| *name).collect();
         let of = if names.is_empty() { String::new() } else { format!(" of {}", names.join(", ")) };
         let side = |axis: &Axis, fitted: &FittedAxis<'_>| {
             let title = fitted.title();
@@ -369,9 +358,35 @@ impl Chart {
 
     /// The chart for `Plotly.newPlot`: an object of `data` and `layout`.
     pub fn to_json(&self) -> String {
+        self.to_json_with(true)
+    }
+
+    /// The same, with or without its legend.
+    pub(crate) fn to_json_with(&self, has_legend: bool) -> String {
         let (x, y) = self.fit();
         let figure = Object::new().objects("data", self.traces(&x, &y));
-        figure.object("layout", self.layout(&x, &y)).into_json()
+        figure.object("layout", self.layout(&x, &y, has_legend)).into_json()
+    }
+
+    /// Names of what is drawn, each with its ink if that is its own.
+    fn series(&self) -> Vec<(&str, Option<Ink>)> {
+        fn named(mark: &Mark) -> Option<(&str, Option<Ink>)> {
+            match mark {
+                Mark::Line { name, ink, .. }
+                | Mark::Band { name, ink, .. }
+                | Mark::Bars { name, ink, .. }
+                | Mark::Dots { name, ink, .. } => Some((name, Some(*ink))),
+                Mark::Heat { label, .. } => Some((label, None)),
+                Mark::Gap { .. } => None,
+            }
+        }
+        self.marks.iter().filter_map(named).filter(|(name, _)| !name.is_empty()).collect()
+    }
+
+    /// Whether the legend of `other` is this chart's, too.
+    pub(crate) fn shares_legend(&self, other: &Chart) -> bool {
+        let (own, shades) = (self.series(), self.shades.iter().map(|(.., name)| name));
+        own.len() > 1 && own == other.series() && shades.eq(other.shades.iter().map(|(.., name)| name))
     }
 
     fn traces(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Vec<Object> {
@@ -598,7 +613,7 @@ impl Chart {
         if lies { bar.set("orientation", "h") } else { bar }
     }
 
-    fn layout(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Object {
+    fn layout(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>, has_legend: bool) -> Object {
         let mut shapes = Vec::new();
         let mut annotations = Vec::new();
         // From the bottom to the top of the chart.
@@ -621,13 +636,7 @@ impl Chart {
             let note = note.set("xshift", 4.0).set("yref", "paper").set("y", 1.0).set("yanchor", "top");
             annotations.push(note);
         }
-        let named = |mark: &&Mark| match mark {
-            Mark::Line { name, .. }
-            | Mark::Band { name, .. }
-            | Mark::Bars { name, .. }
-            | Mark::Dots { name, .. } => !name.is_empty(),
-            Mark::Gap { .. } | Mark::Heat { .. } => false,
-        };
+        let named = self.series().iter().filter(|(_, ink)| ink.is_some()).count();
         let lines = self.marks.iter().all(|mark| matches!(mark, Mark::Line { .. } | Mark::Band { .. }));
         let lies = self.y.names_of().is_some();
         let mut vertical = y.layout();
@@ -644,7 +653,7 @@ impl Chart {
             .set("yanchor", "bottom");
         let margin = Object::new().set("l", 56).set("r", 16).set("t", 24).set("b", 48);
         Object::new()
-            .set("showlegend", self.marks.iter().filter(named).count() + self.shades.len() > 1)
+            .set("showlegend", has_legend && named + self.shades.len() > 1)
             .object("legend", legend)
             .object("margin", margin)
             .set("hovermode", if lines && self.x.is_linear() { "x unified" } else { "closest" })

@@ -215,9 +215,9 @@ impl Page {
             section.render(&mut html, &format!("s{}", number + 1), &mut charts);
         }
         html.push_str("</main>\n<script type=\"application/json\" id=\"charts\">[\n");
-        for (index, chart) in charts.iter().enumerate() {
+        for (index, (chart, has_legend)) in charts.iter().enumerate() {
             let comma = if index > 0 { ",\n" } else { "" };
-            let _ = write!(html, "{comma}{}", chart.to_json().replace('<', "\\u003c"));
+            let _ = write!(html, "{comma}{}", chart.to_json_with(*has_legend).replace('<', "\\u003c"));
         }
         html.push_str("\n]</script>\n");
         if !charts.is_empty() {
@@ -232,7 +232,7 @@ impl Page {
 }
 
 impl Section {
-    fn render<'a>(&'a self, html: &mut String, id: &str, charts: &mut Vec<&'a Chart>) {
+    fn render<'a>(&'a self, html: &mut String, id: &str, charts: &mut Vec<(&'a Chart, bool)>) {
         let _ = writeln!(html, "<section id=\"{id}\">\n<h2>{}</h2>", escaped(&self.title));
         let mut in_figures = false;
         // Figures are shown in pairs; one without a partner takes the whole width.
@@ -254,7 +254,10 @@ impl Section {
                     let partner =
                         matches!(self.blocks.get(index + 1), Some(Block::Figure(next)) if !next.wide);
                     let wide = figure.wide || (alone && !partner);
-                    figure.render(html, charts, wide);
+                    // Small multiples share a legend: that of the first.
+                    let before = index.checked_sub(1).map(|before| &self.blocks[before]);
+                    let shares = matches!(before, Some(Block::Figure(before)) if figure.chart.shares_legend(&before.chart));
+                    figure.render(html, charts, wide, !shares);
                     alone = wide || !alone;
                 }
                 Block::Table(table) => table.render(html),
@@ -272,9 +275,15 @@ impl Section {
 }
 
 impl Figure {
-    fn render<'a>(&'a self, html: &mut String, charts: &mut Vec<&'a Chart>, wide: bool) {
+    fn render<'a>(
+        &'a self,
+        html: &mut String,
+        charts: &mut Vec<(&'a Chart, bool)>,
+        wide: bool,
+        has_legend: bool,
+    ) {
         let index = charts.len();
-        charts.push(&self.chart);
+        charts.push((&self.chart, has_legend));
         let wide = if wide { " wide" } else { "" };
         let described = escaped(&format!("{}. {}", self.title, self.chart.describe())).into_owned();
         let _ = write!(
@@ -304,5 +313,31 @@ impl List {
         if !self.folded.is_empty() {
             html.push_str("</details>\n");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Axis, Ink, Unit};
+
+    // A legend over each of five charts of the same three lines takes the space of the charts; one that is another's would be wrong.
+    #[test]
+    fn charts_of_the_same_series_share_a_legend() {
+        let chart = |names: [&str; 2]| {
+            let axes = Chart::new(Axis::linear("time", Unit::Nanoseconds), Axis::linear("busy", Unit::Share));
+            let lines = names.into_iter().enumerate();
+            lines.fold(axes, |chart, (at, name)| chart.line(name, Ink::nth(at), vec![(0.0, 0.5), (1.0, 0.7)]))
+        };
+        let figure = |names| Figure::new("", "", chart(names));
+        let (own, other) = (["prp", "sgl"], ["prp", "inline"]);
+        let section = Section::new("Charts").figure(figure(own)).figure(figure(own)).figure(figure(other));
+        let section = section.text("Between.").figure(figure(other));
+        let html = Page { sections: vec![section], ..Page::default() }.render();
+        let legends: Vec<bool> = html
+            .match_indices("\"showlegend\":")
+            .map(|(at, key)| html[at + key.len()..].starts_with("true"))
+            .collect();
+        assert_eq!(legends, [true, false, true, true]);
     }
 }

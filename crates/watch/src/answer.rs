@@ -1,7 +1,7 @@
 //! What a request is answered with.
 
 use crate::drives::{DriveState, Drives};
-use crate::events::{EventStream, Updates};
+use crate::events::{EventStream, History, Updates};
 use crate::metrics;
 use crate::page;
 use crate::server::{Counted, PAGES_MAX};
@@ -17,7 +17,6 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as Waker, Poll};
-use tokio::sync::Notify;
 
 /// What answers are made of.
 pub(crate) struct Context {
@@ -29,8 +28,8 @@ pub(crate) struct Context {
     pub updates: Updates,
     /// Number of open pages.
     pub pages: Rc<Cell<usize>>,
-    /// Notified when a page is opened.
-    pub opened: Notify,
+    /// What drives did before a page was opened.
+    pub history: History,
 }
 
 /// The updates of an open page, which counts until they end.
@@ -93,7 +92,7 @@ pub(crate) async fn answer<B>(context: &Context, request: &Request<B>) -> Answer
         }
         "/api/state" => {
             context.drives.refresh().await;
-            text(StatusCode::OK, JSON, state_json(&context.drives, None))
+            text(StatusCode::OK, JSON, state_json(&context.drives))
         }
         "/api/events" if context.pages.get() >= PAGES_MAX => {
             let said = format!("{PAGES_MAX} pages are open: close one\n");
@@ -101,9 +100,9 @@ pub(crate) async fn answer<B>(context: &Context, request: &Request<B>) -> Answer
         }
         "/api/events" if *request.method() == Method::HEAD => text(StatusCode::OK, "text/event-stream", ""),
         "/api/events" => {
-            let updates = EventStream::new(context.updates.clone());
+            let updates =
+                EventStream::new(context.updates.clone(), context.history.event(context.drives.server()));
             let page = OpenPage { updates, _counted: Counted::new(&context.pages) };
-            context.opened.notify_one();
             let mut answer = response(StatusCode::OK, "text/event-stream", Either::Right(page));
             // A proxy that collects the stream would show nothing.
             answer.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));

@@ -1,4 +1,4 @@
-// The live page of served drives: takes an update each second, keeps ten minutes of them, and draws them.
+// The live page of served drives: takes ten minutes of updates when it is opened, then one each second, and draws them.
 "use strict";
 (() => {
   const { touch, size_for, dress, lay, theme, dark, config, load } = bytewayCharts;
@@ -224,6 +224,15 @@
   };
   const listen = () => {
     events = new EventSource("api/events");
+    // What the server has kept replaces what the page has: after an interruption it has more.
+    events.addEventListener("history", (event) => {
+      const before = JSON.parse(event.data);
+      history = new Map();
+      server = before.server;
+      before.updates.forEach((drives) => drives.forEach(keep));
+      if (before.updates.length > 0) choose(before.updates.at(-1));
+      draw_soon();
+    });
     events.addEventListener("update", (event) => show(JSON.parse(event.data), false));
     events.addEventListener("ended", (event) => show(JSON.parse(event.data), true));
     events.addEventListener("error", async () => {

@@ -2,9 +2,9 @@
 
 use crate::answer::{Context, answer};
 use crate::drives::{Drives, WatchedDrive};
-use crate::events::event;
+use crate::events::{History, event};
 use crate::page;
-use crate::state::{Sampler, state_json};
+use crate::state::{Sampler, update_json};
 use crate::stream::LimitedStream;
 use byteway_serve::watch::DriveWatch;
 use byteway_text::error::InputError;
@@ -23,7 +23,7 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, warn};
@@ -135,7 +135,7 @@ impl Watcher {
             is_loopback: self.address.ip().is_loopback(),
             updates: receiver,
             pages: Rc::default(),
-            opened: Notify::new(),
+            history: History::default(),
         });
         let connections = Rc::new(Cell::new(0));
         let accepting = spawn_local(accept(listener, context.clone(), connections.clone(), closed));
@@ -144,18 +144,13 @@ impl Watcher {
             let mut ticks = interval(UPDATE);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                if context.pages.get() == 0 {
-                    context.opened.notified().await;
-                    // What happened while no page was open is not of the last second.
-                    sampler.take();
-                }
                 ticks.tick().await;
+                // Also without a page: one that is opened later shows what was before.
+                context.drives.refresh().await;
+                let (state, line) = update_json(&context.drives, &mut sampler.borrow_mut());
+                context.history.keep(line);
                 if context.pages.get() > 0 {
-                    context.drives.refresh().await;
-                    let _ = updates.send(event(
-                        "update",
-                        &state_json(&context.drives, Some(&mut *sampler.borrow_mut())),
-                    ));
+                    let _ = updates.send(event("update", &state));
                 }
             }
         };
@@ -163,7 +158,8 @@ impl Watcher {
         first(stopped, update).await;
         accepting.abort();
         context.drives.finish();
-        let _ = updates.send(event("ended", &state_json(&context.drives, Some(&mut *sampler.borrow_mut()))));
+        let (state, _) = update_json(&context.drives, &mut sampler.borrow_mut());
+        let _ = updates.send(event("ended", &state));
         drop((updates, closing));
         let all_closed = async {
             while connections.get() > 0 {

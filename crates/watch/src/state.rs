@@ -145,8 +145,17 @@ fn all_verbs(ios: &IoFigures, stage: Stage) -> LatencyCounts {
     all
 }
 
-/// The state of all drives. `sampler`: with what happened since its last use.
-pub(crate) fn state_json(drives: &Drives, mut sampler: Option<&mut Sampler>) -> String {
+/// The state of all drives, without what happened lately.
+pub(crate) fn state_json(drives: &Drives) -> String {
+    state_and_line(drives, None).0
+}
+
+/// The state of all drives with what happened since the last use of `sampler`; and of that what is kept for pages that are opened later.
+pub(crate) fn update_json(drives: &Drives, sampler: &mut Sampler) -> (String, String) {
+    state_and_line(drives, Some(sampler))
+}
+
+fn state_and_line(drives: &Drives, mut sampler: Option<&mut Sampler>) -> (String, String) {
     let figures: Vec<_> = drives.list().iter().map(WatchedDrive::figures).collect();
     let line = |(index, drive): (usize, &'_ WatchedDrive)| -> (Option<f64>, DriveState, Option<Sample>) {
         let own = figures[index].as_ref();
@@ -165,5 +174,6 @@ pub(crate) fn state_json(drives: &Drives, mut sampler: Option<&mut Sampler>) -> 
         TableText { title, header, rows, numbers_from }
     });
     let state = State { server: drives.server(), drives: lines.collect(), tables: tables.collect() };
-    serde_json::to_string(&state).expect("a state has only string keys")
+    let line = serde_json::to_string(&state.drives).expect("drives have only string keys");
+    (serde_json::to_string(&state).expect("a state has only string keys"), line)
 }
