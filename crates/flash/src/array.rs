@@ -10,7 +10,7 @@ use crate::medium::{Medium, System};
 use crate::priority::Priority;
 use crate::sequencer::{Reporter, Sequencer};
 use crate::store::Outdated;
-use crate::store::{Batch, Blank, Spare, Store};
+use crate::store::{BaseContent, Batch, Blank, Spare, Store};
 use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::{Mode, Timing};
 use byteway_clock::random::Rng;
@@ -223,6 +223,11 @@ impl Flash {
     pub fn is_new(&self) -> bool {
         let array = self.0.array.borrow();
         array.store.is_untouched() && array.system.is_empty()
+    }
+
+    /// Contents of the array at the start of the run.
+    pub fn base(&self) -> Rc<dyn BaseContent> {
+        self.0.array.borrow().store.base()
     }
 
     /// Timing of the array.

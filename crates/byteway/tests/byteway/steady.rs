@@ -9,6 +9,7 @@
 use crate::common::{assert_within, results, with_its_spare};
 use byteway_content::UNIT_BYTES;
 use byteway_results::results::{Point, Results};
+use byteway_results::summary::Summary;
 use byteway_scenario::profile::{DRIVES, Profile};
 
 /// Smallest capacity that a scenario supports.
@@ -200,6 +201,48 @@ fn a_drive_with_all_dies_begins_as_one_that_was_overwritten() {
 #[ignore = "400 million writes: half an hour of a release build, and a map of 512 MiB"]
 fn a_drive_of_full_size_begins_as_one_that_was_overwritten() {
     check_with_all_dies("512 GiB", 128 << 20);
+}
+
+// Translation pages that nearly every write changes are overwritten hundreds of times as often as other units. What they leave is emptier
+// than what is older, and a collector that was thought to take the oldest gained three times as much as it does.
+#[test]
+fn a_drive_whose_map_hardly_fits_its_cache_begins_as_it_goes_on() {
+    let drive = |precondition: &str| {
+        format!(
+            "[drive]\nprofile = 'mqsim-mlc-cached'\ncapacity = '1 GiB'\nprecondition = '{precondition}'\noverride.flash.ways = 1\n\
+             override.flash.dies = 1\noverride.flash.pages = 128\noverride.firmware.write_buffer = '512 KiB'\n\
+             override.firmware.map_cache = '32 KiB'\noverride.firmware.op = '9 %'\n"
+        )
+    };
+    let rest = format!("count = {}\n[measure]\nwarmup = {}\n", 3 * UNITS + UNITS / 2, 3 * UNITS);
+    let reference = overwrite(&drive("filled"), &rest).summary;
+    let constructed = overwrite(&drive("steady"), "runtime = '8 s'\n");
+    let amplification = |summary: &Summary| summary.write_amplification.expect("the host wrote");
+    let (expected, found) = (amplification(&reference), amplification(&constructed.summary));
+    println!("overwritten three times {:.0} IOPS, {expected:.3}", reference.iops);
+    assert_within(3.0, constructed.summary.iops, reference.iops, "IOPS");
+    assert_within(3.0, found, expected, "write amplification");
+    assert_eq!(note(&constructed), None);
+}
+
+// A twentieth of what the drive can take left it catching up from a saturated state, for minutes and with twice the latency.
+#[test]
+fn a_light_load_over_a_cached_map_begins_as_it_goes_on() {
+    let of = |runtime: &str| {
+        let load = "rw = 'randwrite'\nissue = 'open'\narrival = 'poisson'\nrate_iops = 2000\n";
+        results(&format!(
+            "[drive]\nprofile = 'mqsim-mlc-cached'\nprecondition = 'steady'\n[[job]]\n{load}runtime = '{runtime}'\n"
+        ))
+    };
+    let (short, long) = (of("1 s"), of("10 s"));
+    let figures = |results: &Results| {
+        let write = results.summary.jobs[0].write.as_ref().expect("it writes");
+        (results.summary.write_amplification.expect("it writes"), write.latency.mean_ns)
+    };
+    let ((short_wa, short_mean), (long_wa, long_mean)) = (figures(&short), figures(&long));
+    assert_within(5.0, short_wa, long_wa, "write amplification");
+    assert_within(5.0, short_mean, long_mean, "mean latency");
+    assert_eq!((note(&short), note(&long)), (None, None));
 }
 
 fn note(results: &Results) -> Option<&str> {

@@ -9,11 +9,12 @@
 //!   mid-run; see `ftl/steady`.
 
 use crate::ftl::collect::collecting::InitialUpkeep;
-use crate::ftl::config::{Base, FtlConfig, Region};
+use crate::ftl::config::{Base, FtlConfig};
 use crate::ftl::space::{Space, UnitKind};
 use crate::ftl::steady::{PacedState, Steady, reclaimed_share};
 use byteway_content::{Content, Stamp};
-use byteway_flash::{BaseContent, BlockId, Geometry, Mode, NO_LPA, Ppa};
+use byteway_flash::{BaseContent, BlockId, DataEnd, Geometry, Mode, NO_LPA, Ppa};
+use std::any::Any;
 use std::rc::Rc;
 
 /// A base state, shared by the translation layer and the array.
@@ -22,7 +23,8 @@ pub struct BaseState {
     space: Space,
     /// Units laid out: the host's, followed by the translation pages if they are included.
     held: u64,
-    regions: Vec<Region>,
+    /// What it is the base state of.
+    config: FtlConfig,
     layout: Layout,
 }
 
@@ -42,7 +44,18 @@ impl BaseState {
             Base::Steady => Layout::Steady(Box::new(Steady::new(&geometry, config, held))),
         };
         let space = Space::new(config.user_units, config.wide_map);
-        BaseState { geometry, space, held, regions: config.regions.clone(), layout }
+        BaseState { geometry, space, held, config: config.clone(), layout }
+    }
+
+    /// The base state of `config` that this flash has, if it was made for it, or else a new one: a steady state takes seconds to construct.
+    pub(in crate::ftl) fn shared(flash: &DataEnd, config: &FtlConfig) -> Rc<Self> {
+        let written = flash.own().and_then(|flash| {
+            let base: Rc<dyn Any> = flash.base();
+            base.downcast::<Written>().ok()
+        });
+        let same =
+            written.filter(|written| written.0.config == *config && written.0.geometry == *flash.geometry());
+        same.map_or_else(|| Rc::new(BaseState::new(*flash.geometry(), config)), |written| written.0.clone())
     }
 
     /// Index of a unit among those laid out; None if it is not.
@@ -134,7 +147,7 @@ impl BaseState {
         if matches!(self.layout, Layout::Empty) || lpa >= self.space.user {
             return Content::Zero;
         }
-        let region = match &self.regions[..] {
+        let region = match &self.config.regions[..] {
             [only] if only.first_unit <= lpa => only,
             regions => match regions.partition_point(|region| region.first_unit <= lpa) {
                 0 => return Content::Zero,
@@ -239,6 +252,7 @@ pub fn greedy_write_amplification(op: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::ftl::config::Maintenance;
+    use crate::ftl::config::Region;
     use crate::ftl::config::SteadyTiming;
     use byteway_clock::random::Rng;
     use byteway_content::BlockSize;

@@ -162,7 +162,7 @@ impl Ftl {
             return Err(FtlError::Upkeep("the rhythm's wordline must equal that of the flash"));
         }
         let space = Space::new(config.user_units, config.wide_map);
-        let base = Rc::new(BaseState::new(geometry, &config));
+        let base = BaseState::shared(&flash, &config);
         // With protection, started programs complete, so no stripe destroys another, unless a program fails.
         let wordline = if config.plp && !flash.can_fail() || config.canary == Some(InjectedDefect::TrustTorn)
         {

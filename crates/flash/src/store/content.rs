@@ -3,6 +3,7 @@
 use crate::geometry::{BlockId, Ppa};
 use crate::timing::Mode;
 use byteway_content::Content;
+use std::any::Any;
 
 /// The logical unit of padding.
 pub const NO_LPA: u64 = u64::MAX;
@@ -12,7 +13,7 @@ pub const NO_LPA: u64 = u64::MAX;
 /// All methods are pure: the same argument always gives the same result. They are called only for addresses
 /// of the geometry, and must not call the array. `lpas` is called only for units of stripes that `stripes`
 /// counts, and `content` only for logical units that `lpas` has returned.
-pub trait BaseContent {
+pub trait BaseContent: Any {
     /// Programmed stripes of a superblock, from its first. More than its stripes counts as all.
     fn stripes(&self, block: BlockId) -> u32 {
         let _ = block;

@@ -101,6 +101,11 @@ impl Store {
         Ok((store, found.dump, found.opened))
     }
 
+    /// Contents at the start of the run.
+    pub(crate) fn base(&self) -> Rc<dyn BaseContent> {
+        self.base.clone()
+    }
+
     /// Readable stripes of a superblock.
     pub(crate) fn programmed(&self, block: BlockId) -> u32 {
         self.blocks[block.0 as usize].programmed

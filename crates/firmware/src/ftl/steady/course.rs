@@ -28,6 +28,9 @@ use std::collections::VecDeque;
 /// Smallest gain of a collection that is considered: below it a drive does nothing but garbage collection.
 const RECLAIMED_LEAST: f64 = 0.005;
 
+/// Times that all units of a kind are overwritten before weights are stated anew: far from where they are no numbers any more.
+const EPOCH: f64 = 100.0;
+
 /// Parameters of a die; capacities are in superblocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
@@ -99,6 +102,16 @@ struct Written {
     at: [f64; 2],
 }
 
+/// A closed superblock.
+#[derive(Clone, Copy, Debug)]
+struct Closed {
+    /// How many were closed before it.
+    number: u64,
+    written: Written,
+    /// Valid units of each kind, as if they had been written at [`Course::epoch`]; only with translation pages.
+    weights: [f64; 2],
+}
+
 /// Activity of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DieActivity {
@@ -117,8 +130,8 @@ pub(super) enum DieActivity {
 #[derive(Clone, Debug)]
 pub(super) struct Course {
     shape: Shape,
-    /// Closed superblocks of the host and of the collector, oldest first, with the time of closing.
-    closed: [VecDeque<(u64, Written)>; 2],
+    /// Closed superblocks of the host and of the collector, oldest first.
+    closed: [VecDeque<Closed>; 2],
     closings: u64,
     /// The collector's open superblock: its data, and its fill.
     open: Written,
@@ -134,6 +147,8 @@ pub(super) struct Course {
     /// Number of times that all units of each kind have been overwritten, and the remaining fraction.
     overwritten: [f64; 2],
     left: [f64; 2],
+    /// What `overwritten` was lately, so that weights stay numbers.
+    epoch: [f64; 2],
     /// Exponentially weighted sums: host data written, data programmed, and time.
     written: f64,
     programmed: f64,
@@ -188,6 +203,7 @@ impl Course {
             doing: DieActivity::Collect(0),
             overwritten: [0.0; 2],
             left: [0.0; 2],
+            epoch: [0.0; 2],
             written: 0.0,
             programmed: 0.0,
             ps: 0.0,
@@ -200,11 +216,12 @@ impl Course {
             let valid = kinds.times(libm::exp(-(1.0 + op) * gain * age));
             let by_host = u64::from(number) as f64 * gain;
             let stream = usize::from(libm::floor(by_host + gain) <= libm::floor(by_host));
-            course.closed[stream].push_back((u64::from(number), Written { valid, at: [0.0; 2] }));
+            let written = Written { valid, at: [0.0; 2] };
+            course.closed[stream].push_back(Closed { number: u64::from(number), written, weights: valid.0 });
         }
         let of_cache = (0..shape.cache).rev().map(in_cache);
         course.cache.extend(of_cache.map(|valid| Written { valid: kinds.times(valid), at: [0.0; 2] }));
-        let all = course.closed.iter().flatten().map(|(_, written)| written).chain(&course.cache);
+        let all = course.closed.iter().flatten().map(|closed| &closed.written).chain(&course.cache);
         course.left = all.fold(Part::default(), |sum, written| sum.plus(written.valid)).0;
         let collections_ps = course.collection_ps(1.0 - gain) / gain;
         course.written = 1.0 / (1.0 + shape.pages);
@@ -222,9 +239,9 @@ impl Course {
         let mut moved = Part::default();
         let (ps, host) = match self.doing {
             DieActivity::Collect(_) => {
-                let (stream, victim) = self.victim()?;
-                self.closed[stream].pop_front();
-                moved = self.found(self.now(victim), 1.0);
+                let (stream, at) = self.victim()?;
+                let victim = self.closed[stream].remove(at)?;
+                moved = self.found(self.now(victim.written), 1.0);
                 (self.collection_ps(moved.sum()), 0.0)
             }
             DieActivity::Fold => {
@@ -252,7 +269,8 @@ impl Course {
         let still = self.now(Written { valid: moved, at });
         self.doing = match self.doing {
             DieActivity::Collect(collections) => {
-                if moved.sum() > 1.0 - RECLAIMED_LEAST {
+                // At a pace the host's waiting data tell whether this suffices.
+                if self.shape.pace.is_none() && moved.sum() > 1.0 - RECLAIMED_LEAST {
                     return None;
                 }
                 self.put(still);
@@ -329,8 +347,8 @@ impl Course {
         let mut folded = 0.0;
         match course.doing {
             DieActivity::Collect(_) => {
-                let (stream, of_victim) = course.victim()?;
-                let valid = course.now(of_victim);
+                let (stream, at) = course.victim()?;
+                let valid = course.now(course.closed[stream].get(at)?.written);
                 let kept = valid.sum();
                 let mut progress = progress;
                 if course.level + progress * kept >= 1.0 && course.free == 1 {
@@ -346,7 +364,7 @@ impl Course {
                     }
                     progress = full - 1e-9;
                 }
-                course.closed[stream].pop_front();
+                course.closed[stream].remove(at);
                 course.put(valid.times(progress));
                 victim = Some((valid.times(1.0 - progress), progress));
             }
@@ -375,8 +393,8 @@ impl Course {
             let (written, level) = course.host;
             host = Some((level, course.now(written)));
         }
-        let mut closed: Vec<(u64, Written)> = course.closed.iter().flatten().copied().collect();
-        closed.sort_unstable_by_key(|(number, _)| *number);
+        let mut closed: Vec<Closed> = course.closed.iter().flatten().copied().collect();
+        closed.sort_unstable_by_key(|closed| closed.number);
         let youngest = course.cache.len().saturating_sub(1);
         let of_cache = |(number, written): (usize, &Written)| {
             let first = if number == 0 { folded } else { 0.0 };
@@ -385,7 +403,7 @@ impl Course {
         };
         Some(DieSnapshot {
             victim,
-            closed: closed.into_iter().map(|(_, written)| course.now(written)).collect(),
+            closed: closed.into_iter().map(|closed| course.now(closed.written)).collect(),
             host,
             collector: (course.level, course.now(course.open)),
             cache: course.cache.iter().enumerate().map(of_cache).collect(),
@@ -416,6 +434,12 @@ impl Course {
         for (kind, times) in times.into_iter().enumerate() {
             self.overwritten[kind] += times;
             self.left[kind] *= libm::exp(-times);
+            let since = self.overwritten[kind] - self.epoch[kind];
+            if since > EPOCH && share > 0.0 {
+                let still = libm::exp(-since);
+                self.closed.iter_mut().flatten().for_each(|closed| closed.weights[kind] *= still);
+                self.epoch[kind] = self.overwritten[kind];
+            }
         }
     }
 
@@ -473,15 +497,29 @@ impl Course {
         Part([left(0), left(1)])
     }
 
-    /// The emptiest closed superblock, and its stream. In each stream it is the oldest one.
-    fn victim(&self) -> Option<(usize, Written)> {
-        let oldest = |stream: usize| self.closed[stream].front().map(|(_, written)| (stream, *written));
-        let valid = |written: &Written| self.now(*written).sum();
-        [oldest(0), oldest(1)].into_iter().flatten().min_by(|(_, a), (_, b)| valid(a).total_cmp(&valid(b)))
+    /// The emptiest closed superblock: its stream, and its place there. In each stream it is the oldest one, unless there are translation
+    /// pages: these are overwritten so much sooner than other units that what they have left is emptier than what is older.
+    fn victim(&self) -> Option<(usize, usize)> {
+        let fronts = || (0..2).filter(|stream| !self.closed[*stream].is_empty()).map(|stream| (stream, 0));
+        if self.shape.pages == 0.0 {
+            let valid = |stream: usize| {
+                self.closed[stream].front().map_or(1.0, |closed| self.now(closed.written).sum())
+            };
+            return fronts().min_by(|(a, _), (b, _)| valid(*a).total_cmp(&valid(*b)));
+        }
+        let left = [0, 1].map(|kind: usize| libm::exp(self.epoch[kind] - self.overwritten[kind]));
+        let valid = |closed: &Closed| closed.weights[0] * left[0] + closed.weights[1] * left[1];
+        let all = (0..2).flat_map(|stream| {
+            self.closed[stream].iter().enumerate().map(move |(at, closed)| (stream, at, closed))
+        });
+        let emptiest = all.min_by(|(.., a), (.., b)| valid(a).total_cmp(&valid(b)));
+        emptiest.map(|(stream, at, _)| (stream, at))
     }
 
     fn close(&mut self, stream: usize, written: Written) {
-        self.closed[stream].push_back((self.closings, written));
+        let weight = |kind: usize| written.valid.0[kind] * libm::exp(written.at[kind] - self.epoch[kind]);
+        let weights = if self.shape.pages == 0.0 { [0.0; 2] } else { [weight(0), weight(1)] };
+        self.closed[stream].push_back(Closed { number: self.closings, written, weights });
         self.closings += 1;
     }
 
@@ -639,6 +677,26 @@ mod tests {
         let pace = Some(Pace { fill_ps: 0.8 * collecting, busy: 0.2, collection: 1.0 });
         let mut hurried = Course::new(Shape { pace, ..plain }, Rng::new(1).stream("course")).unwrap();
         assert!((0..4000).any(|_| hurried.step().is_none()));
+    }
+
+    // A younger superblock whose pages are gone is emptier than older ones; weights that drift would take another.
+    #[test]
+    fn the_emptiest_superblock_is_taken_whatever_its_age() {
+        let shape = Shape { held: Part([115.0, 0.2]), pages: 0.7, ..kinds()[0] };
+        let mut course = settled(shape);
+        let mut younger = 0;
+        for _ in 0..4000 {
+            if let DieActivity::Collect(_) = course.doing() {
+                let (stream, at) = course.victim().unwrap();
+                let all = course.closed.iter().flatten().map(|closed| course.now(closed.written).sum());
+                let (least, found) =
+                    (all.fold(1.0, f64::min), course.now(course.closed[stream][at].written).sum());
+                assert!((found - least).abs() < 1e-9, "{found}, where one has {least}");
+                younger += u32::from(at > 0);
+            }
+            course.step().unwrap();
+        }
+        assert!(younger > 100 && course.epoch[1] > 0.0, "{younger}");
     }
 
     // Translation pages are overwritten more often than other units, so old superblocks hold few of them.
