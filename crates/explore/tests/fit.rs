@@ -215,6 +215,29 @@ fn hidden_profiles_are_recovered() {
     }
 }
 
+// Six figures of a data sheet, far from the base: from one start most were met at the cost of random reads (-65 %), though constants that
+// meet all six exist.
+#[test]
+#[ignore = "takes minutes: cargo test --release -p byteway-explore --test fit -- --ignored sheet"]
+fn a_data_sheet_gives_a_profile_that_comes_near_all_of_it() {
+    const SMALL: [&str; 2] = ["drive.capacity=\"32 GiB\"", "drive.override.flash.pages=96"];
+    let sheet = "name,rw,bs,iodepth,state,metric,value,unit\n\
+                 seqread,read,128k,256,filled,bandwidth,7000,MB/s\n\
+                 seqwrite,write,128k,256,filled,bandwidth,5200,MB/s\n\
+                 randread,randread,4k,256,filled,iops,1000000,/s\n\
+                 randwrite,randwrite,4k,256,steady,iops,180000,/s\n\
+                 latread,randread,4k,1,filled,mean,75,us\n\
+                 latwrite,randwrite,4k,1,filled,mean,15,us\n";
+    let found = fitted(read_csv("sheet.csv", sheet).unwrap(), setup("modern-gen5", &SMALL));
+    let shown = found.printed(byteway_text::table::Width::Wide);
+    assert!(found.failure().is_none(), "{shown}");
+    for point in &found.points {
+        for residual in &point.residuals {
+            assert!(residual.relative().unwrap().abs() < 0.12, "{}\n{shown}", point.name);
+        }
+    }
+}
+
 /// Of hidden profiles that these seeds draw, how many constants have an interval of 95 % that holds the truth, how many have one
 /// that does not, and how many have none. Short jobs: of I/Os in progress when one begins, a part is done already, which
 /// made writes faster, and so the programs.

@@ -17,7 +17,7 @@ use super::identify::{Reason, half_widths, weakest};
 use super::linear::Matrix;
 use super::measurement::{Figure, Load, Measurements, Point, State};
 use super::model::{Model, Setup};
-use super::outcome::{ConstantOutcome, Fit, FittedPoint, Residual, Verdict};
+use super::outcome::{ConstantOutcome, Fit, FittedPoint, RESIDUAL_MAX, Residual, Verdict};
 use super::search::{Loss, PRIOR, STRANGE, Search};
 use super::structure;
 use byteway_scenario::profile::Profile;
@@ -319,6 +319,7 @@ fn try_settle(
         }
     }
     move_near(search, settled, &touched, start)?;
+    meet_dismissed(search, settled, &touched, start)?;
     intervals(search, settled)?;
     put_back(search, settled, start)
 }
@@ -373,6 +374,23 @@ fn rounds(
     Ok(())
 }
 
+/// Descends with those constants free, too, that are not identified, held near the base.
+fn descend_near(
+    search: &mut Search<'_, '_>,
+    values: &mut Values,
+    touched: &[usize],
+    open: &[usize],
+    start: &Values,
+) -> Result<(), FitError> {
+    for &at in open {
+        // What the base does not charge at all has no value to be near to.
+        search.priors[at] = if start[at].1 == search.base[at].1 { NEAR } else { PRIOR };
+    }
+    let found = descend(search, values, touched);
+    search.priors.fill(PRIOR);
+    found
+}
+
 /// Moves the constants that are not identified, too, if residuals remain and that cuts them.
 fn move_near(
     search: &mut Search<'_, '_>,
@@ -386,14 +404,8 @@ fn move_near(
         return Ok(());
     }
     let (mut moved, loss) = (settled.clone(), search.loss);
-    for &at in &open {
-        moved.values[at].1 = search.base[at].1;
-        // What the base does not charge at all has no value to be near to.
-        search.priors[at] = if start[at].1 == search.base[at].1 { NEAR } else { PRIOR };
-    }
-    let found = descend(search, &mut moved.values, touched);
-    search.priors.fill(PRIOR);
-    found?;
+    open.iter().for_each(|at| moved.values[*at].1 = search.base[*at].1);
+    descend_near(search, &mut moved.values, touched, &open, start)?;
     if search.cost(&moved.values)? >= WORTH_NEAR * before {
         search.loss = loss;
         return Ok(());
@@ -402,6 +414,42 @@ fn move_near(
         moved.improved[at] = true;
     }
     *settled = moved;
+    Ok(())
+}
+
+/// Starts once more, from where the points that were given up are met: of a few points, most can be met at the cost of
+/// one that other constants would have met with them, and a descent does not get from here to there.
+fn meet_dismissed(
+    search: &mut Search<'_, '_>,
+    settled: &mut Settled,
+    touched: &[usize],
+    start: &Values,
+) -> Result<(), FitError> {
+    let before = search.cost(&settled.values)?;
+    let Some(figures) = search.figures(&settled.values)? else { return Ok(()) };
+    let is_off = |(at, found): &(&usize, &Vec<f64>)| {
+        let mut pairs = search.model.point(**at).figures.iter().zip(*found);
+        pairs.any(|((_, measured), found)| libm::fabs(found / measured - 1.0) > RESIDUAL_MAX)
+    };
+    let dismissed: Vec<usize> =
+        search.points.iter().zip(&figures).filter(is_off).map(|(at, _)| *at).collect();
+    if before <= ENOUGH || dismissed.is_empty() {
+        return Ok(());
+    }
+    let (mut other, loss) = (settled.clone(), search.loss);
+    let mut alone = Search::new(search.model, dismissed, settled.values.clone());
+    alone.descend(&mut other.values, touched)?;
+    search.interrupted |= alone.interrupted;
+    let open: Vec<usize> = touched.iter().copied().filter(|at| !settled.free.contains(at)).collect();
+    descend_near(search, &mut other.values, touched, &open, start)?;
+    if search.cost(&other.values)? >= WORTH * before {
+        search.loss = loss;
+        return Ok(());
+    }
+    for &at in open.iter().filter(|at| other.values[**at].1 != start[**at].1) {
+        other.improved[at] = true;
+    }
+    *settled = other;
     Ok(())
 }
 
