@@ -42,7 +42,12 @@ class RunResults:
     def scenario(self) -> str: ...
 
 def run(
-    scenario: Scenario, ios: bool, repeat: int, jobs: int | None, progress: _Progress
+    scenario: Scenario,
+    ios: bool,
+    repeat: int,
+    jobs: int | None,
+    progress: _Progress,
+    victim: tuple[str, str, Callable[[bytes, bytes], int]] | None,
 ) -> tuple[RunResults, BaseException | None]: ...
 
 class Comparison:

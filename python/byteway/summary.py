@@ -36,6 +36,7 @@ __all__ = [
     "NetworkSummary",
     "OperationRow",
     "PathRow",
+    "PolicyRow",
     "ProgramRow",
     "QueryRow",
     "ReadCacheSummary",
@@ -711,6 +712,20 @@ class PathRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PolicyRow:
+    """A policy that is not built in."""
+
+    hash: str
+    """Version of its code, as whoever added it states it; of a file, a hash of its contents."""
+
+    key: str
+    """Key of the profile that names it."""
+
+    name: str
+    """Its name, with its argument."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProgramRow:
     """Units of 4 KiB programmed for one cause."""
 
@@ -1123,6 +1138,9 @@ class Summary:
 
     paths: list[PathRow] = field(default_factory=list)
     """Paths to drives behind targets; omitted if there are none."""
+
+    policies: list[PolicyRow] = field(default_factory=list)
+    """Policies that are not built in; omitted if there are none."""
 
     queries: list[QueryRow] = field(default_factory=list)
     """Queries by job and executor; omitted if there were none."""

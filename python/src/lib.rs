@@ -6,6 +6,7 @@
 //! | `error.rs` | errors as exceptions of `byteway.errors` |
 //! | `table.rs` | Arrow tables, handed over without a copy by the Arrow C stream interface |
 //! | `scenario.rs` | scenarios and their schemas |
+//! | `policy.rs` | policies in Python |
 //! | `run.rs` | a simulated run and its results |
 //! | `study.rs` | comparisons, thresholds, papers measured again |
 //! | `fit.rs` | constants of a profile, fitted to measurements |
@@ -22,6 +23,7 @@ mod error;
 mod fit;
 mod follow;
 mod kv;
+mod policy;
 mod run;
 mod scenario;
 mod session;

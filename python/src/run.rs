@@ -2,6 +2,7 @@
 
 use crate::error::{invalid, raised};
 use crate::follow::Follower;
+use crate::policy::{self, Raised};
 use crate::scenario::Scenario;
 use crate::study::threads;
 use crate::table::Table;
@@ -11,12 +12,14 @@ use byteway_results::IoRecorder;
 use byteway_results::output::Output;
 use byteway_results::results::Results;
 use byteway_run::run::{Records, Session, run_recorded};
+use byteway_scenario::Options;
 use byteway_text::progress::Progress;
 use byteway_text::table::Width;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pyo3::prelude::*;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::PoisonError;
 use tempfile::TempDir;
 
 /// Results of a run.
@@ -40,12 +43,19 @@ pub(crate) fn run(
     repeat: u64,
     jobs: Option<u16>,
     progress: Option<Py<PyAny>>,
+    victim: Option<(String, String, Py<PyAny>)>,
 ) -> PyResult<(RunResults, Option<PyErr>)> {
     let repeat = Repeat::new(repeat).map_err(|error| invalid(py, &error))?;
     let follower = Follower::new(progress);
     let (meter, interrupt) = (follower.meter.clone(), follower.interrupt.clone());
+    let raised = Raised::default();
+    let mut policies = scenario.options.policies.clone();
+    if let Some((name, hash, function)) = victim {
+        policies = policies.with_victim_of_all(policy::victim((name, hash), function, &interrupt, &raised));
+    }
+    let options = Options { policies, ..scenario.options.clone() };
     let followed = follower.run(py, || -> anyhow::Result<RunResults> {
-        let scenario = scenario.load()?;
+        let scenario = scenario.input.load(&options)?;
         let mut progress = Progress::new(&meter, "", scenario.command_count(), scenario.runtime());
         let session = Session { progress: &mut progress, interrupt: &interrupt };
         let folder = ios.then(tempfile::tempdir).transpose()?;
@@ -61,6 +71,9 @@ pub(crate) fn run(
         replicate(&mut results, &scenario, repeat, threads(jobs), &interrupt, &meter);
         Ok(RunResults { scenario, results, ios: folder })
     })?;
+    if let Some(error) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(error);
+    }
     followed.partial(py)
 }
 

@@ -4,7 +4,9 @@ use crate::error::invalid;
 use byteway_scenario::profile::{
     all_texts, drive_entries, host_entries, network_entries, profile_schema, text_of,
 };
-use byteway_scenario::{Options, ScenarioInput, device_schema, host_schema, network_schema, scenario_schema};
+use byteway_scenario::{
+    Options, Policies, ScenarioInput, device_schema, host_schema, network_schema, scenario_schema,
+};
 use byteway_text::error::{InputError, suggest};
 use byteway_text::units::excerpt;
 use pyo3::prelude::*;
@@ -102,7 +104,7 @@ pub(crate) fn schema(of: &str) -> Option<String> {
     let schema = match of {
         "scenario" => scenario_schema(),
         "device" => device_schema(),
-        "profile" => profile_schema(),
+        "profile" => profile_schema(&Policies::default()),
         "host" => host_schema(),
         "network" => network_schema(),
         _ => return None,

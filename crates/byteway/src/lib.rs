@@ -3,11 +3,24 @@
 //! | file | what |
 //! |---|---|
 //! | [`cli`] | the command line and its exit codes |
+//! | [`extensions`] | programs of one's own, with further policies |
 //! | [`terminal`] | progress bars |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
 //!
 //! What it does not do: the work of its commands, which the crates below it do.
 
 pub mod cli;
+pub mod extensions;
 pub mod interrupt;
 pub mod terminal;
+
+pub use byteway_firmware::policy::{Candidate, MadeVictim, Victim, VictimView, WrongArgument};
+pub use extensions::Extensions;
+
+use std::process::ExitCode;
+
+/// Runs the program with the arguments of this process and `extensions`, and returns its exit code. Called once, from `main`.
+pub fn main_with(extensions: Extensions) -> ExitCode {
+    extensions.install();
+    cli::main_with(std::env::args_os())
+}

@@ -10,6 +10,7 @@
 //! | [`work`] | the kinds of firmware work, and their cost |
 //! | [`site`] | cores and DRAM on which work runs |
 //! | [`placement`] | which site runs which kind, by command; links between sites |
+//! | [`policy`] | decisions that users replace: which superblock is emptied next |
 //! | [`ftl`] | the translation layer: the operations that a controller calls |
 //! | [`ftl::config`] | parameters and errors of the translation layer |
 //! | [`ftl::base`] | the initial layout before the first I/O, in closed form |
@@ -17,7 +18,7 @@
 //! | [`ftl::space`] | logical units: the host's, and translation pages |
 //! | `ftl::inner` | the parts of the translation layer, and the signals between its tasks |
 //! | `ftl::counters`, `ftl::footprint` | counters, and DRAM in use |
-//! | `ftl::blocks` | superblocks: free, open, closed; valid counts; victim selection |
+//! | `ftl::blocks` | superblocks: free, open, closed; valid counts |
 //! | `ftl::map` | the map from units to flash addresses; translation pages and their cache |
 //! | `ftl::buffer` | the write buffer: units written by the host and not yet programmed |
 //! | `ftl::plain` | the fast path of reads and writes of one unit |
@@ -62,6 +63,7 @@
 pub mod ftl;
 pub mod hardware;
 pub mod placement;
+pub mod policy;
 pub mod site;
 pub mod work;
 
@@ -69,7 +71,7 @@ pub use ftl::{
     Audit, Background, Base, BorrowFigures, CollectionState, Disagreement, Exchange, ExtentConfig, Footprint,
     Ftl, FtlConfig, FtlCounters, FtlError, Health, InjectedDefect, Lender, LenderId, LentMemory, Maintenance,
     MapMonitor, MediaError, MediumError, PacedState, Refresh, Region, Space, SteadyLoad, SteadyTiming,
-    UnitContent, VictimPolicy, WearConfig, space_of,
+    UnitContent, WearConfig, space_of,
 };
 pub use hardware::{Hardware, HardwareFigures, VectorCosts};
 pub use placement::{HostLink, LinkDirection, Placement, Route, SiteLink, WorkContext};

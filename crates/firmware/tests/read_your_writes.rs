@@ -8,9 +8,9 @@ use crate::far;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stage, Stalled, Time, Timing};
 use byteway_content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
+use byteway_firmware::policy::VictimPolicy;
 use byteway_firmware::{
-    Base, Cycles, Ftl, FtlConfig, FtlCounters, InjectedDefect, MediaError, Placement, Region, Site,
-    VictimPolicy, WorkKind,
+    Base, Cycles, Ftl, FtlConfig, FtlCounters, InjectedDefect, MediaError, Placement, Region, Site, WorkKind,
 };
 use byteway_flash::{FaultPlan, Geometry};
 use byteway_world::PoweredDrive;
@@ -260,7 +260,7 @@ const TINY: Geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 8, pa
 fn what_was_written_last_is_read() {
     for seed in 0..12 {
         for base in [Base::Empty, Base::Filled, Base::Steady] {
-            for gc in [VictimPolicy::Greedy, VictimPolicy::CostBenefit] {
+            for gc in [VictimPolicy::greedy(), VictimPolicy::cost_benefit()] {
                 let gc_reserve_blocks = 1 + seed as u32 % 2;
                 let gc_start_free_blocks = gc_reserve_blocks + seed as u32 % 3;
                 let config = config(2 * 4 * 13 - 1, base);
@@ -374,7 +374,7 @@ fn what_is_read_again_comes_out_of_dram() {
 fn across_a_link_what_was_written_last_is_read() {
     let mut collected = 0;
     for seed in 0..8 {
-        for gc in [VictimPolicy::Greedy, VictimPolicy::CostBenefit] {
+        for gc in [VictimPolicy::greedy(), VictimPolicy::cost_benefit()] {
             let gc_reserve_blocks = 1 + seed as u32 % 2;
             let gc_start_free_blocks = gc_reserve_blocks + seed as u32 % 3;
             let config = config(2 * 4 * 13 - 1, Base::Empty);

@@ -538,6 +538,7 @@ impl Meter {
             upkeep: None,
             kv,
             queries,
+            policies: Vec::new(),
             verification: Verification { on: verify, reads: verified.sum::<u64>() + mismatches, mismatches },
             errors: errors
                 .into_iter()

@@ -17,8 +17,7 @@ use byteway_device::{
     NamespaceConfig, ProgramsPolicy, SiteConfig, TransferConfig,
 };
 use byteway_firmware::{
-    Background, Base, Cycles, ExtentConfig, FtlConfig, Maintenance, Refresh, VictimPolicy, WearConfig,
-    WorkKind,
+    Background, Base, Cycles, ExtentConfig, FtlConfig, Maintenance, Refresh, WearConfig, WorkKind,
 };
 use byteway_flash::reliability::CellErrors;
 use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
@@ -28,8 +27,8 @@ use byteway_kv::{KvConfig, Packing};
 use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_program::Weights;
 use byteway_scenario::profile::{
-    self, Bridge, CellKind, Collection, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts,
-    KvPacking, Profile,
+    self, Bridge, CellKind, Collection, Completion, Endpoints, Geometry, HostProfile, Interrupts, KvPacking,
+    Profile,
 };
 use byteway_scenario::{
     Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Personality, Platform, Precondition, Scenario, Store,
@@ -636,10 +635,7 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
     let firmware = &plan.profile.firmware;
     FtlConfig {
         write_buffer_units: units(firmware.write_buffer),
-        gc: match firmware.gc.policy {
-            GcPolicy::Greedy => VictimPolicy::Greedy,
-            GcPolicy::CostBenefit => VictimPolicy::CostBenefit,
-        },
+        gc: plan.victim.clone(),
         gc_start_free_blocks: plan.geometry.gc_start_blocks,
         gc_reserve_blocks: plan.geometry.gc_urgent_blocks,
         // A process has no power-loss protection, nor have its unwritten pages in the page cache.

@@ -27,6 +27,9 @@ pub enum RunError {
     /// A drive whose firmware runs on the host does not start.
     #[error("the drive's firmware cannot be started on the host")]
     NotHosted(#[source] HostedError),
+    /// A policy that is not built in did what it must not: the figures are not of it.
+    #[error("{0}")]
+    Policy(String),
     /// Interrupted before the drives were ready: there are no results.
     #[error("{Interrupted}")]
     Interrupted,

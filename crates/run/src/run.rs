@@ -19,8 +19,8 @@ use byteway_results::host::{HostCost, HostMemory, HostUsage};
 use byteway_results::output::{OutputError, Unfinished};
 use byteway_results::results::{DriveResults, Results, Wear, steadiness};
 use byteway_results::summary::{
-    ArraySummary, BulkRow, FlashSummary, HostSummary, KvSummary, Summary, TransferSummary, Utilisation,
-    link_rows,
+    ArraySummary, BulkRow, FlashSummary, HostSummary, KvSummary, PolicyRow, Summary, TransferSummary,
+    Utilisation, link_rows,
 };
 use byteway_results::timeline::{Timeline, TrackDrive, TrackLayout};
 use byteway_results::{
@@ -199,6 +199,18 @@ fn cores(powered: &PoweredDrive) -> u64 {
     powered.sites().iter().map(|site| site.cores() as u64).sum()
 }
 
+/// The policies of drives that are not built in, each once.
+fn policies<'a>(drives: impl Iterator<Item = &'a DrivePlan>) -> Vec<PolicyRow> {
+    let row = |plan: &DrivePlan| {
+        let (name, hash) = (plan.victim.name().to_owned(), plan.victim.hash()?.to_owned());
+        Some(PolicyRow { key: "firmware.gc.policy".to_owned(), name, hash })
+    };
+    let mut rows: Vec<PolicyRow> = drives.flat_map(DrivePlan::members).filter_map(row).collect();
+    rows.sort();
+    rows.dedup();
+    rows
+}
+
 /// The parts of a drive.
 fn parts(powered: &PoweredDrive) -> Parts<'_> {
     Parts {
@@ -320,7 +332,6 @@ impl RunContext {
         if let Some(ios) = self.ios.take() {
             meter.record_ios(ios);
         }
-        self.observe(meter.series_recorder());
         let begin: Rc<RefCell<Option<Counted>>> = Rc::default();
         let (context, snapshots) = (self.clone(), begin.clone());
         let play =
@@ -330,6 +341,7 @@ impl RunContext {
                 }
                 (_, begin) => *begin = Some(context.count()),
             });
+        self.observe(&play);
         let ends: Rc<RefCell<Vec<Option<DriveEnd>>>> = Rc::default();
         ends.borrow_mut().resize_with(scenario.drives.len(), || None);
         let (context, ended) = (self.clone(), ends.clone());
@@ -346,6 +358,7 @@ impl RunContext {
         }
         self.clock.stop_observing();
         self.end_timeline();
+        let played = self.policy_fault().map_or(played, |fault| Err(RunError::Policy(fault)));
         let result = played.and_then(|executor| {
             let ends = ends.take().into_iter().enumerate();
             let ends = ends.map(|(drive, end)| end.unwrap_or_else(|| self.end_of(drive))).collect();
@@ -390,6 +403,11 @@ impl RunContext {
         }
     }
 
+    /// What a drive's policy did wrong, if one did.
+    fn policy_fault(&self) -> Option<String> {
+        self.world.drives().iter().flat_map(|drive| drive.layers()).find_map(|layer| layer.policy_fault())
+    }
+
     fn end_of(&self, drive: usize) -> DriveEnd {
         let (powered, plan) = (&self.world.drives()[drive], &self.scenario.drives[drive].plan);
         DriveEnd {
@@ -399,7 +417,8 @@ impl RunContext {
     }
 
     /// Ends the steps of the time series on the clock, each with the drives' counters.
-    fn observe(self: &Rc<Self>, series: Rc<RefCell<SeriesRecorder>>) {
+    fn observe(self: &Rc<Self>, play: &Rc<Play>) {
+        let (series, play) = (play.meter.series_recorder(), Rc::downgrade(play));
         let (clock, world, context) = (self.clock.clone(), self.world.clone(), self.clone());
         let mut now: Vec<Snapshot> = world.drives().iter().map(|_| Snapshot::default()).collect();
         let first = series.borrow().until();
@@ -410,6 +429,12 @@ impl RunContext {
                 snapshot.host = context.host_cost();
             }
             series.end_step(&mut now);
+            // What follows would be the figures of another policy.
+            if context.policy_fault().is_some()
+                && let Some(play) = play.upgrade()
+            {
+                play.meter.stop();
+            }
             Some(series.until())
         });
     }
@@ -669,6 +694,7 @@ impl RunContext {
         Summary {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
+            policies: policies(drives.iter().map(|drive| drive.plan)),
             drive_profile: only.map(|drive| drive.plan.profile_name.clone()),
             drive_model: only
                 .map_or(format!("{} drives", drives.len()), |drive| drive.plan.profile.drive.model.clone()),

@@ -11,6 +11,7 @@ use super::drive::{DrivePlan, overrides, placed};
 use super::file::{DriveSection, Precondition, Store, one_u64, yes};
 use super::hosted;
 use super::plan::Options;
+use super::policy;
 use crate::profile::{KeyError, fault};
 use crate::source::{Index, Sources, Texts, Tree};
 use byteway_text::error::InputError;
@@ -131,6 +132,7 @@ impl Device {
         stem: &str,
         options: &Options,
     ) -> Result<Device, InputError> {
+        sources.policies = options.policies.clone();
         for flag in &options.sets {
             sources.set(&mut tree, flag)?;
         }
@@ -151,6 +153,7 @@ impl Device {
         let checked = checked.and_then(|()| check_rest(file.serve.rest));
         let checked = checked.and_then(|()| check_files(&drive, options.in_files));
         let checked = checked.and_then(|()| hosted::check_served(&drive));
+        let checked = checked.and_then(|()| policy::check_served(&drive.victim));
         checked.map_err(|fault| placed(&sources, &index, fault))?;
         Ok(Device { name, seed: file.seed, drive, serve: file.serve })
     }

@@ -11,12 +11,14 @@ use super::array_section::ArraySection;
 use super::drive_names::DriveNames;
 use super::file::{DriveSection, DriveSections, Precondition, Store};
 use super::personality::Personality;
+use super::policy;
 use super::table;
 use super::transfer::no_sink;
 use crate::profile::{CAPACITY_BYTES, DRIVES, Geometry, KeyError, Profile, Programs, fault, load, within};
 use crate::source::{Index, Sources, Tree};
 use byteway_firmware::SteadyLoad;
 use byteway_firmware::ftl::greedy_write_amplification;
+use byteway_firmware::policy::VictimPolicy;
 use byteway_text::error::{InputError, nearest};
 use byteway_text::units::{Age, Bytes, Percent, excerpt};
 use byteway_workload::query::TableRows;
@@ -33,6 +35,8 @@ pub struct DrivePlan {
     pub profile_name: String,
     /// Profile of the drive, including overrides.
     pub profile: Profile,
+    /// The policy that `firmware.gc.policy` names.
+    pub victim: VictimPolicy,
     /// Personality of the drive.
     pub personality: Personality,
     /// Geometry of the flash array.
@@ -78,6 +82,12 @@ impl ArrayPlan {
 }
 
 impl DrivePlan {
+    /// The drives that it consists of: the members of an array, or itself.
+    pub fn members(&self) -> impl Iterator<Item = &DrivePlan> {
+        let members = self.array.as_ref().map_or(&[][..], |array| &array.members);
+        members.iter().chain(members.is_empty().then_some(self))
+    }
+
     /// Capacity visible to the host, over all namespaces.
     pub fn capacity_bytes(&self) -> u64 {
         match self.array {
@@ -133,6 +143,9 @@ impl DrivePlan {
         let (profile, profile_index): (Profile, Index) =
             load(sources, &DRIVES, &section.profile, span, over, (path, "profile"))?;
         profile.check().map_err(|fault| placed(sources, &profile_index, fault))?;
+        let policy_folder = sources.folder(profile_index.span("firmware.gc.policy").start);
+        let victim = policy::victim(&sources.policies, &profile.firmware.gc.policy, policy_folder)
+            .map_err(|fault| placed(sources, &profile_index, fault))?;
         let said = |key: &str| index.has(&format!("{path}.{key}"));
         let draft = DriveDraft { section, path, said: &said };
         let mut plan = draft.plan(profile).map_err(|fault| {
@@ -141,6 +154,7 @@ impl DrivePlan {
             placed(sources, if in_section { index } else { &profile_index }, fault)
         })?;
         let folder = sources.folder(index.span(path).start).to_owned();
+        plan.victim = victim;
         let tables = table::tables(&section.table, path, &folder, plan.tables_nsids());
         plan.tables = tables.map_err(|wrong| match wrong.unplaced() {
             Ok(fault) => placed(sources, index, fault),
@@ -259,6 +273,7 @@ impl DriveDraft<'_> {
         Ok(DrivePlan {
             name: section.name.clone(),
             profile_name: profile_stem(&section.profile),
+            victim: VictimPolicy::default(),
             personality: section.personality,
             geometry,
             lba_bytes: lba.0 as u32,

@@ -11,6 +11,7 @@
 //! | `kv_section.rs` | the section of a key-value job |
 //! | `jbof_section.rs`, `jbof.rs` | a box of drives: its section, and its plan ([`JbofPlan`]) |
 //! | `plan.rs` | [`HostPlan`], [`Options`], and limits |
+//! | `policy.rs` | policies by their names in a profile |
 //! | `personality.rs` | [`Personality`]: the interface of a drive, and its consequences |
 //! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
 //! | `target_section.rs` | the sections of a target and its network |
@@ -63,6 +64,7 @@ mod kv;
 mod kv_section;
 mod personality;
 mod plan;
+mod policy;
 pub mod profile;
 mod query;
 mod query_section;
@@ -85,6 +87,7 @@ use toml::Spanned;
 
 use crate::profile::{HOSTS, HostProfile, KeyError, NetworkProfile, SourcedConstant, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree};
+use byteway_firmware::policy::VictimPolicy;
 use byteway_text::error::InputError;
 use byteway_text::file::read_small_file;
 use byteway_text::units::Picos;
@@ -95,6 +98,8 @@ use kv::KvDraft;
 use plan::{COUNT_MAX, check_name};
 use query::QueryDraft;
 use wrong::SectionError;
+
+pub use byteway_firmware::policy::Policies;
 
 pub use array_section::{ArraySection, Unplug};
 pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
@@ -241,6 +246,7 @@ impl Scenario {
         stem: &str,
         options: &Options,
     ) -> Result<Scenario, InputError> {
+        sources.policies = options.policies.clone();
         for flag in &options.sets {
             sources.set(&mut tree, flag)?;
         }
@@ -613,6 +619,27 @@ impl Scenario {
             notes.push("drive.age changes nothing: the profile has no flash.reliability".to_owned());
         }
         notes.extend(table::notes(&plan.tables));
+        for victim in plan.members().map(|member| &member.victim) {
+            if let Some(hash) = victim.hash() {
+                let what = format!(
+                    "victims are chosen by `{}` (version {hash}), which is not built in",
+                    victim.name()
+                );
+                notes.extend((!notes.contains(&what)).then_some(what));
+            }
+        }
+        let may_write =
+            |job: &JobPlan| !matches!(&job.source, Source::Synthetic(own) if !own.rw.has_writes());
+        if plan.precondition == Precondition::Steady
+            && plan.victim != VictimPolicy::greedy()
+            && self.jobs_of(drive).any(may_write)
+        {
+            notes.push(format!(
+                "the steady state is that of `greedy`: under `{}` the drive moves away from it until all of it was rewritten, so set \
+                 `warmup` or `ramp_time` to several times its capacity",
+                plan.victim.name()
+            ));
+        }
         // Idle drives of a box are intended: they lend.
         if self.jbof.is_none() && self.jobs_of(drive).next().is_none() {
             notes.push("no job uses it".to_owned());

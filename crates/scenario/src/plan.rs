@@ -1,5 +1,6 @@
 //! Common parts of plans: the host, options of the command line, and limits.
 
+use byteway_firmware::policy::Policies;
 use byteway_text::units::{Bytes, Picos, excerpt};
 use byteway_workload::Verify;
 
@@ -36,6 +37,8 @@ pub struct Options {
     pub skip_bad_lines: bool,
     /// For a device file: store the drive in files, unless it states otherwise.
     pub in_files: bool,
+    /// Policies that are not built in, under their names.
+    pub policies: Policies,
 }
 
 /// Outstanding I/Os of a job over all workers, at most; each takes memory.

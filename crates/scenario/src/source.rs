@@ -15,6 +15,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::profile::{SourcedConstant, source_at};
+use byteway_firmware::policy::Policies;
 use byteway_text::error::{InputError, SourceLocation, nearest, suggest};
 use byteway_text::file::read_small_file;
 use byteway_text::units::excerpt;
@@ -79,6 +80,8 @@ pub struct Sources<'t> {
     texts: &'t Texts,
     sources: Vec<Source<'t>>,
     constants: Vec<SourcedConstant>,
+    /// Policies that are not built in.
+    pub policies: Policies,
 }
 
 struct Source<'t> {
@@ -130,7 +133,7 @@ pub struct Translation {
 impl<'t> Sources<'t> {
     /// No sources yet.
     pub fn new(texts: &'t Texts) -> Self {
-        Sources { texts, sources: Vec::new(), constants: Vec::new() }
+        Sources { texts, sources: Vec::new(), constants: Vec::new(), policies: Policies::default() }
     }
 
     fn add(&mut self, name: String, text: String, kind: SourceKind) -> (usize, &'t str) {

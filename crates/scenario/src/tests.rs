@@ -354,7 +354,7 @@ fn the_schema_knows_every_section() {
         assert!(schema.contains(word), "{word}");
     }
     assert!(device_schema().to_string().contains("shadow_doorbells"));
-    assert!(crate::profile::profile_schema().to_string().contains("channel_rate"));
+    assert!(crate::profile::profile_schema(&Policies::default()).to_string().contains("channel_rate"));
     assert!(host_schema().to_string().contains("submit"));
     assert!(network_schema().to_string().contains("in_capsule"));
 }

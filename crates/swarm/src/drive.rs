@@ -15,9 +15,10 @@ use byteway_device::{
     ConfigError, ControllerConfig, CsdCanary, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy,
     MediaConfig, NamespaceConfig, ProgramsCanary, ProgramsPolicy, SiteConfig, TransferConfig,
 };
+use byteway_firmware::policy::VictimPolicy;
 use byteway_firmware::{
-    Background, Base, Cycles, ExtentConfig, FtlConfig, InjectedDefect, Maintenance, Refresh, VictimPolicy,
-    WearConfig, WorkKind,
+    Background, Base, Cycles, ExtentConfig, FtlConfig, InjectedDefect, Maintenance, Refresh, WearConfig,
+    WorkKind,
 };
 use byteway_flash::{ChannelOrder, FaultKind, FaultPlan, Geometry, Medium, SlcTiming, Suspend, Timing};
 use byteway_host::{BaseState, Completion, HostCosts};
@@ -127,7 +128,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
                 child_bytes: EXTENT_BYTES,
                 ..ExtentConfig::default()
             }),
-            gc: if spec.cost_benefit { VictimPolicy::CostBenefit } else { VictimPolicy::Greedy },
+            gc: if spec.cost_benefit { VictimPolicy::cost_benefit() } else { VictimPolicy::greedy() },
             gc_start_free_blocks: spec.collect_start,
             gc_reserve_blocks: spec.collect_reserve,
             plp: spec.protected,

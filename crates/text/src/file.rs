@@ -18,6 +18,14 @@ pub fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
     read_file(path, what, |_| Ok(()))
 }
 
+/// Like [`read_small_file`], for a file that is not text.
+///
+/// # Errors
+/// The file cannot be read, is a directory, or is too large.
+pub fn read_small_bytes(path: &Path, what: &str) -> Result<Vec<u8>, InputError> {
+    read_bytes(path, what, |_| Ok(()))
+}
+
 /// Reads a small text file with secrets, which only its owner may read or write.
 ///
 /// # Errors
@@ -35,11 +43,11 @@ pub fn read_secret_file(path: &Path, what: &str) -> Result<String, InputError> {
     })
 }
 
-fn read_file(
+fn read_bytes(
     path: &Path,
     what: &str,
     check: impl FnOnce(&std::fs::Metadata) -> Result<(), InputError>,
-) -> Result<String, InputError> {
+) -> Result<Vec<u8>, InputError> {
     let shown = path.display();
     let failed = |error: std::io::Error| {
         InputError::new(
@@ -65,7 +73,16 @@ fn read_file(
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(too_large());
     }
-    String::from_utf8(bytes).map_err(|error| {
+    Ok(bytes)
+}
+
+fn read_file(
+    path: &Path,
+    what: &str,
+    check: impl FnOnce(&std::fs::Metadata) -> Result<(), InputError>,
+) -> Result<String, InputError> {
+    let shown = path.display();
+    String::from_utf8(read_bytes(path, what, check)?).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = good.iter().filter(|b| **b == b'\n').count() + 1;
         InputError::new("not UTF-8 text", format!("name a {what} saved as UTF-8")).at(SourceLocation {

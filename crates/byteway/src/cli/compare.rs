@@ -136,7 +136,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             sets: arguments.sets.clone(),
             defines: arguments.defines.clone(),
             skip_bad_lines: arguments.skip_bad_lines,
-            ..Options::default()
+            ..crate::extensions::options()
         },
     };
     let plan = Plan::load(&request)?;

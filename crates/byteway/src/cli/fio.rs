@@ -42,7 +42,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let made = fio::translate(&file, &arguments.profile)?;
     // Errors of the scenario are reported here already, at their position in the job file.
     let profile = format!("drive.profile={}", arguments.profile);
-    let options = Options { sets: vec![profile], defines: arguments.defines.clone(), ..Options::default() };
+    let options =
+        Options { sets: vec![profile], defines: arguments.defines.clone(), ..crate::extensions::options() };
     Scenario::from_text("job.fio", folder, &text, &options).map_err(|mut error| {
         if let Some(place) = error.place.as_mut().filter(|place| place.source == "job.fio") {
             place.source = name;

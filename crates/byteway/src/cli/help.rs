@@ -21,6 +21,7 @@ pages! {
     "replay-a-trace": "tasks/replay-a-trace.md",
     "model-my-drive": "tasks/model-my-drive.md",
     "fit-a-profile": "tasks/fit-a-profile.md",
+    "write-a-policy": "tasks/write-a-policy.md",
     "choose-a-transfer-method": "tasks/choose-a-transfer-method.md",
     "attach-a-guest": "tasks/attach-a-guest.md",
     "serve-over-tcp": "tasks/serve-over-tcp.md",

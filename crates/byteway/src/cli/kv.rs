@@ -329,7 +329,7 @@ impl Bench {
             sets.extend(limits.map(|limit| format!("drive.override.controller.{limit}")));
             sets.push("drive.override.kv.value_max=\"16 MiB\"".to_owned());
         }
-        let options = Options { sets, ..Options::default() };
+        let options = Options { sets, ..crate::extensions::options() };
         if self.scenario {
             print(&text)?;
             return Ok(ExitCode::SUCCESS);

@@ -181,7 +181,7 @@ impl SchemaOf {
         match self {
             SchemaOf::Scenario => ("Scenario file", scenario_schema()),
             SchemaOf::Device => ("Device file", device_schema()),
-            SchemaOf::Profile => ("Profile of a drive", profile_schema()),
+            SchemaOf::Profile => ("Profile of a drive", profile_schema(&crate::extensions::policies())),
             SchemaOf::Host => ("Profile of a host", host_schema()),
             SchemaOf::Network => ("Profile of a network", network_schema()),
             SchemaOf::Summary => ("Summary of a run", summary_schema()),

@@ -111,7 +111,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         sets: arguments.sets.clone(),
         defines: arguments.defines.clone(),
         skip_bad_lines: arguments.skip_bad_lines,
-        ..Options::default()
+        ..crate::extensions::options()
     };
     let scenario = Scenario::load(&arguments.scenario, &options)?;
     if arguments.repeat.is_several() && matches!(arguments.format, RunFormat::Fio) {

@@ -197,7 +197,7 @@ fn read_again(arguments: &Arguments, control: &HostControl) {
 /// Serves until a stop is requested.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let (credentials, keys) = arguments.host_files()?;
-    let options = Options { sets: arguments.sets.clone(), ..Options::default() };
+    let options = Options { sets: arguments.sets.clone(), ..crate::extensions::options() };
     log_to_stderr()?;
     let mut places: Vec<ServeAddress> =
         arguments.vfio_user.iter().cloned().map(ServeAddress::VfioUser).collect();

@@ -88,7 +88,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options {
         sets: arguments.sets.clone(),
         skip_bad_lines: arguments.skip_bad_lines,
-        ..Options::default()
+        ..crate::extensions::options()
     };
     let mut sweep = Sweep::new(load_space(&arguments.space, options)?, arguments.repeat)?;
     let output = arguments.out.as_deref().map(Output::check).transpose()?;

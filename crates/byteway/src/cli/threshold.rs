@@ -44,7 +44,7 @@ pub(super) struct Arguments {
 
 /// Measures and prints the thresholds.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let options = Options { sets: arguments.sets.clone(), ..Options::default() };
+    let options = Options { sets: arguments.sets.clone(), ..crate::extensions::options() };
     let input = ScenarioInput::from(arguments.scenario.clone());
     let scenario = input.load(&options)?;
     // A misspelt constant is refused before anything is measured.

@@ -1,7 +1,7 @@
 //! Checks that generated pages are up to date. `cargo xtask` checks links and commands.
 
 use byteway_scenario::profile::profile_schema;
-use byteway_scenario::{device_schema, host_schema, network_schema, reference, scenario_schema};
+use byteway_scenario::{Policies, device_schema, host_schema, network_schema, reference, scenario_schema};
 use std::path::{Path, PathBuf};
 
 fn repository() -> PathBuf {
@@ -14,7 +14,7 @@ fn the_reference_is_that_of_the_schemas() {
     for (file, title, schema) in [
         ("scenario", "Scenario file", scenario_schema()),
         ("device", "Device file", device_schema()),
-        ("profile", "Profile of a drive", profile_schema()),
+        ("profile", "Profile of a drive", profile_schema(&Policies::default())),
         ("host", "Profile of a host", host_schema()),
         ("network", "Profile of a network", network_schema()),
     ] {

@@ -30,6 +30,7 @@ mod outlook_latency;
 mod physics_latency;
 mod physics_limits;
 mod placement;
+mod policies;
 mod profiles;
 mod queries;
 mod replicates;

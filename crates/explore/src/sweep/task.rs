@@ -4,7 +4,7 @@ use super::cache::PointCache;
 use super::row::Row;
 use crate::compare::{SOURCES, fingerprint};
 use byteway_run::probe::{PointOutcome, run_with_series};
-use byteway_scenario::{Options, Scenario, ScenarioInput};
+use byteway_scenario::{Options, Policies, Scenario, ScenarioInput};
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,9 @@ pub struct Task {
     sets: Vec<String>,
     defines: Vec<String>,
     skip_bad_lines: bool,
+    /// Those of this process: another one reports that it lacks the policy.
+    #[serde(skip)]
+    policies: Policies,
 }
 
 /// Where a row comes from.
@@ -62,6 +65,7 @@ impl Task {
             sets: options.sets.clone(),
             defines: options.defines.clone(),
             skip_bad_lines: options.skip_bad_lines,
+            policies: options.policies.clone(),
         })
     }
 
@@ -70,6 +74,7 @@ impl Task {
             sets: self.sets.clone(),
             defines: self.defines.clone(),
             skip_bad_lines: self.skip_bad_lines,
+            policies: self.policies.clone(),
             ..Options::default()
         };
         Scenario::from_text(&self.name, &self.folder, &self.text, &options)

@@ -10,15 +10,16 @@
 //! which ones these are, so that spares wear like the others. A failed superblock uses up a spare and is bad
 //! from then on: it takes no more programs, and is out of use once its data have been moved.
 //!
-//! Victim selection scans the counts of all superblocks of the die. They are contiguous, and a scan of a
-//! thousand costs less than one of the moves that follow, so an ordered structure to be updated at every
-//! overwrite would not pay.
+//! Which closed superblock is emptied next is a [policy](crate::policy::victim)'s to say.
 
 use crate::ftl::base::BaseState;
-use crate::ftl::config::{FtlConfig, VictimPolicy};
+use crate::ftl::config::FtlConfig;
+use crate::policy::victim::{Greedy, Victim, VictimView};
+use byteway_clock::random::{Rng, Stream as Random};
 use byteway_flash::{BlockId, DataEnd, Geometry, Ppa};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The stream that an open superblock belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +149,26 @@ pub(in crate::ftl) struct Blocks {
     /// Number of doomed superblocks of each die, and in total.
     doomed_of: Vec<u32>,
     doomed_in_all: u32,
+    chooser: Chooser,
+}
+
+/// The policy that chooses victims.
+struct Chooser {
+    name: String,
+    /// It is not built in.
+    is_added: bool,
+    policy: Box<dyn Victim>,
+    random: Random,
+    /// What it did wrong. From then on victims are chosen by [`Greedy`], so that the drive can still be shut down.
+    fault: Option<String>,
+}
+
+impl Chooser {
+    fn new(config: &FtlConfig) -> Self {
+        let random = Rng::new(config.seed).stream("victims");
+        let (name, is_added) = (config.gc.name().to_owned(), config.gc.hash().is_some());
+        Chooser { name, is_added, policy: config.gc.make(), random, fault: None }
+    }
 }
 
 /// Consequence of a superblock's failure.
@@ -159,6 +180,15 @@ pub(in crate::ftl) enum Failed {
     Replaced,
     /// No spare is left.
     Missed,
+}
+
+/// What a policy chooses. One of a user's may panic: that is a fault of it, and none of the drive.
+fn choose(policy: &mut dyn Victim, view: &mut VictimView<'_>) -> Result<u32, String> {
+    catch_unwind(AssertUnwindSafe(|| policy.choose(view))).map_err(|panic| {
+        let what = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+        let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        format!("it panicked: {what}")
+    })
 }
 
 impl Blocks {
@@ -188,6 +218,7 @@ impl Blocks {
             doomed: Vec::new(),
             doomed_of: vec![0; geometry.dies() as usize],
             doomed_in_all: 0,
+            chooser: Chooser::new(config),
         };
         for die in 0..geometry.dies() {
             let lost = blocks.normal(die).filter(|block| blocks.is_bad(*block)).count() as u32;
@@ -560,12 +591,7 @@ impl Blocks {
     }
 
     /// The next victim, if one has at most `valid_most` valid units. It is no longer closed.
-    pub(in crate::ftl) fn take_victim(
-        &mut self,
-        die: u32,
-        policy: VictimPolicy,
-        valid_most: u32,
-    ) -> Option<BlockId> {
+    pub(in crate::ftl) fn take_victim(&mut self, die: u32, valid_most: u32) -> Option<BlockId> {
         let all = self.all_of(die);
         if self.doomed_of[die as usize] > 0 {
             // A superblock that frees none may need a second one for its data and those of the one before it.
@@ -576,47 +602,45 @@ impl Blocks {
                 return Some(BlockId(victim as u32));
             }
         }
-        let victim = match policy {
-            VictimPolicy::Greedy => self.emptiest(all),
-            VictimPolicy::CostBenefit => {
-                self.most_beneficial(all, valid_most, self.dies[die as usize].closings)
-            }
-        }?;
-        if self.counts[victim] > valid_most {
+        let Chooser { name, is_added, policy, random, fault } = &mut self.chooser;
+        let mut view = VictimView {
+            counts: &self.counts[all.clone()],
+            closed_at: &self.closed_at[all.clone()],
+            valid_most,
+            closings: self.dies[die as usize].closings,
+            units: self.geometry.units_per_block(),
+            die,
+            random,
+        };
+        if view.least() > valid_most {
             return None;
         }
+        let mut chosen =
+            if fault.is_none() { choose(&mut **policy, &mut view) } else { Ok(Greedy.choose(&mut view)) };
+        chosen = chosen.and_then(|chosen| match view.has(chosen) {
+            true => Ok(chosen),
+            false => Err(policy.fault().unwrap_or_else(|| {
+                format!("superblock {chosen} of die {die} is none of those that can be emptied")
+            })),
+        });
+        let chosen = chosen.unwrap_or_else(|what| {
+            debug_assert!(*is_added, "the built-in policy {name}: {what}");
+            *fault = Some(format!("the victim policy `{name}` failed: {what}"));
+            Greedy.choose(&mut view)
+        });
+        let victim = all.start + chosen as usize;
         self.counts[victim] |= NOT_CLOSED;
         Some(BlockId(victim as u32))
+    }
+
+    /// What the victim policy did wrong, if it did.
+    pub(in crate::ftl) fn policy_fault(&self) -> Option<&str> {
+        self.chooser.fault.as_deref()
     }
 
     fn all_of(&self, die: u32) -> std::ops::Range<usize> {
         let first = self.geometry.block(die, 0).0 as usize;
         first..first + self.geometry.blocks as usize
-    }
-
-    fn emptiest(&self, all: std::ops::Range<usize>) -> Option<usize> {
-        let least = *self.counts[all.clone()].iter().min()?;
-        if least & NOT_CLOSED != 0 {
-            return None;
-        }
-        all.filter(|block| self.counts[*block] == least).min_by_key(|block| self.closed_at[*block])
-    }
-
-    fn most_beneficial(&self, all: std::ops::Range<usize>, valid_most: u32, now: u32) -> Option<usize> {
-        let units = f64::from(self.geometry.units_per_block());
-        let benefit = |block: &usize| {
-            let age = f64::from(now.wrapping_sub(self.closed_at[*block]));
-            let share = f64::from(self.counts[*block]) / units;
-            if share == 0.0 { f64::INFINITY } else { age * (1.0 - share) / (2.0 * share) }
-        };
-        let mut best = None;
-        for block in all.filter(|block| self.counts[*block] <= valid_most) {
-            let benefit = benefit(&block);
-            if best.is_none_or(|(_, most)| benefit > most) {
-                best = Some((block, benefit));
-            }
-        }
-        best.map(|(block, _)| block)
     }
 
     /// The superblock with the fewest valid units that waits for refresh, if it has at most `valid_most` and
@@ -808,12 +832,13 @@ impl Blocks {
 mod tests {
     use super::*;
     use crate::ftl::config::{Base, FtlConfig};
+    use crate::policy::VictimPolicy;
 
     const GEOMETRY: Geometry =
         Geometry { channels: 1, ways: 1, planes: 1, blocks: 6, pages: 2, page_bytes: 8192 };
 
-    fn blocks() -> Blocks {
-        let config = FtlConfig { user_units: 8, base: Base::Empty, ..Default::default() };
+    fn blocks(gc: VictimPolicy) -> Blocks {
+        let config = FtlConfig { user_units: 8, base: Base::Empty, gc, ..Default::default() };
         let base = BaseState::new(GEOMETRY, &config);
         Blocks::new(GEOMETRY, &base, &config, 1, 1, |_| Marks::default())
     }
@@ -822,7 +847,7 @@ mod tests {
     // would stall.
     #[test]
     fn the_last_free_superblock_is_the_collectors() {
-        let mut blocks = blocks();
+        let mut blocks = blocks(VictimPolicy::greedy());
         let host: Vec<_> = std::iter::from_fn(|| blocks.take_stripe(0, Stream::Host)).collect();
         assert_eq!(host.len(), 10);
         assert_eq!(host[0], (BlockId(0), 0));
@@ -836,20 +861,20 @@ mod tests {
     // erased.
     #[test]
     fn a_superblock_is_no_victim_before_its_last_program_ended() {
-        let mut blocks = blocks();
+        let mut blocks = blocks(VictimPolicy::greedy());
         let (first, _) = blocks.take_stripe(0, Stream::Host).unwrap();
         blocks.take_stripe(0, Stream::Host);
         blocks.programmed(first, 0);
-        assert_eq!(blocks.take_victim(0, VictimPolicy::Greedy, 3), None);
+        assert_eq!(blocks.take_victim(0, 3), None);
         blocks.programmed(first, 2);
-        assert_eq!(blocks.take_victim(0, VictimPolicy::Greedy, 1), None);
-        assert_eq!(blocks.take_victim(0, VictimPolicy::Greedy, 3), Some(first));
-        assert_eq!(blocks.take_victim(0, VictimPolicy::Greedy, 3), None, "it is being collected");
+        assert_eq!(blocks.take_victim(0, 1), None);
+        assert_eq!(blocks.take_victim(0, 3), Some(first));
+        assert_eq!(blocks.take_victim(0, 3), None, "it is being collected");
     }
 
     /// Closes four superblocks with so many valid units, one after another.
-    fn closed(valid: [u32; 4]) -> Blocks {
-        let mut blocks = blocks();
+    fn closed(valid: [u32; 4], gc: VictimPolicy) -> Blocks {
+        let mut blocks = blocks(gc);
         for valid in valid {
             for stripe_valid in [valid / 2, valid - valid / 2] {
                 let (block, _) = blocks.take_stripe(0, Stream::Host).unwrap();
@@ -859,28 +884,51 @@ mod tests {
         blocks
     }
 
-    // Greedy must take the emptiest, and cost-benefit must consider age.
     #[test]
-    fn each_policy_takes_its_victim() {
-        let victim = |valid, policy| closed(valid).take_victim(0, policy, 3);
-        assert_eq!(victim([3, 2, 3, 1], VictimPolicy::Greedy), Some(BlockId(3)), "the emptiest");
-        assert_eq!(victim([3, 2, 2, 3], VictimPolicy::Greedy), Some(BlockId(1)), "the oldest of equals");
-        assert_eq!(victim([4, 4, 4, 4], VictimPolicy::Greedy), None, "nothing is stale");
+    fn a_policy_takes_the_victim() {
+        let victim = |valid, gc| closed(valid, gc).take_victim(0, 3);
+        let (greedy, cost_benefit) = (VictimPolicy::greedy, VictimPolicy::cost_benefit);
+        assert_eq!(victim([3, 2, 3, 1], greedy()), Some(BlockId(3)), "the emptiest");
+        assert_eq!(victim([4, 4, 4, 4], greedy()), None, "nothing is stale");
         // Of ages 4, 3, 2, 1: 4 * .25 / 1.5 = .67, 3 * .5 / 1 = 1.5, 2 * .25 / 1.5 = .33, 1 * .75 / .5 = 1.5.
-        assert_eq!(victim([3, 2, 3, 1], VictimPolicy::CostBenefit), Some(BlockId(1)), "older, though fuller");
-        assert_eq!(
-            victim([3, 2, 3, 0], VictimPolicy::CostBenefit),
-            Some(BlockId(3)),
-            "what is empty costs nothing"
-        );
-        assert_eq!(victim([4, 4, 4, 4], VictimPolicy::CostBenefit), None, "nothing is stale");
+        assert_eq!(victim([3, 2, 3, 1], cost_benefit()), Some(BlockId(1)), "older, though fuller");
+        assert_eq!(victim([4, 4, 4, 4], cost_benefit()), None, "nothing is stale");
+    }
+
+    /// Chooses what it is told to.
+    struct Wilful(u32);
+
+    impl Victim for Wilful {
+        fn choose(&mut self, _view: &mut VictimView<'_>) -> u32 {
+            self.0
+        }
+    }
+
+    // A policy of a user's that names what can't be emptied would have valid data erased; the run has to end by it, with the drive whole.
+    #[test]
+    fn a_policy_that_chooses_wrongly_is_named_and_no_longer_asked() {
+        for wrong in [1, 4, 5, 6, u32::MAX] {
+            let wilful = VictimPolicy::new("wilful", Some("1".into()), move || Box::new(Wilful(wrong)));
+            let mut blocks = closed([3, 4, 2, 3], wilful);
+            assert_eq!(blocks.policy_fault(), None);
+            assert_eq!(blocks.take_victim(0, 3), Some(BlockId(2)), "the emptiest");
+            let fault = blocks.policy_fault().unwrap();
+            assert!(
+                fault.contains("`wilful`") && fault.contains(&format!("superblock {wrong} of die 0")),
+                "{fault}"
+            );
+            assert_eq!(blocks.take_victim(0, 3), Some(BlockId(0)));
+        }
+        let right = VictimPolicy::new("wilful", None, || Box::new(Wilful(3)));
+        let mut blocks = closed([3, 4, 2, 3], right);
+        assert_eq!((blocks.take_victim(0, 3), blocks.policy_fault()), (Some(BlockId(3)), None));
     }
 
     // A collector that found no victim must be notified of the next stale unit, once, and of the next closed
     // superblock.
     #[test]
     fn a_starved_collector_is_called() {
-        let mut blocks = blocks();
+        let mut blocks = blocks(VictimPolicy::greedy());
         let program = |blocks: &mut Blocks| {
             let (block, _) = blocks.take_stripe(0, Stream::Host).unwrap();
             blocks.programmed(block, 2)

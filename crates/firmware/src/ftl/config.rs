@@ -1,6 +1,7 @@
 //! Parameters of a translation layer, and its errors.
 
 use crate::ftl::space::Space;
+use crate::policy::VictimPolicy;
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_content::{BlockSize, Keep, UNIT_BYTES};
@@ -9,19 +10,6 @@ use byteway_flash::{BlockId, FlashError, Geometry, GeometryError, SlcTiming, Tim
 /// Approximate units that a round of garbage collection reads: enough that rounds cost little, and few enough
 /// that they do not occupy the cores for long.
 pub(in crate::ftl) const ROUND_UNITS: u32 = 64;
-
-/// Victim selection of garbage collection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum VictimPolicy {
-    /// The superblock with the fewest valid units; among equals the one that was closed first.
-    #[default]
-    Greedy,
-    /// The superblock with the greatest `age * (1 - u) / 2u`, where u is its fraction of valid units, and its
-    /// age is the number of superblocks of the die that were closed since it was (Rosenblum and Ousterhout,
-    /// "The Design and Implementation of a Log-Structured File System", 3.6; 2u stands for reading and
-    /// writing the valid data).
-    CostBenefit,
-}
 
 /// Contents before the first I/O, in closed form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -317,7 +305,7 @@ impl Default for FtlConfig {
             write_buffer_units: 1024,
             absorbs_parts: None,
             read_cache_units: 0,
-            gc: VictimPolicy::Greedy,
+            gc: VictimPolicy::default(),
             gc_start_free_blocks: 2,
             gc_reserve_blocks: 1,
             plp: false,

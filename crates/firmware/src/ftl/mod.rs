@@ -32,7 +32,7 @@ pub use base::greedy_write_amplification;
 pub use collect::window::CollectionState;
 pub use config::{
     Background, Base, ExtentConfig, FtlConfig, FtlError, InjectedDefect, Maintenance, MediaError, Refresh,
-    Region, SteadyLoad, SteadyTiming, VictimPolicy, WearConfig,
+    Region, SteadyLoad, SteadyTiming, WearConfig,
 };
 pub use counters::FtlCounters;
 pub use durable::audit::{Audit, Disagreement, UnitContent};
@@ -495,6 +495,12 @@ impl Ftl {
     /// User capacity in units.
     pub fn user_units(&self) -> u64 {
         self.0.config.user_units
+    }
+
+    /// What the policy that chooses victims did wrong, if it did: from then on they were chosen by
+    /// [`Greedy`](crate::policy::victim::Greedy), and no figure is one of that policy.
+    pub fn policy_fault(&self) -> Option<String> {
+        self.0.state.borrow().blocks.policy_fault().map(str::to_owned)
     }
 
     /// Counters up to now.

@@ -5,13 +5,18 @@ use crate::crash::fixture::{Case, histories, regions, share};
 use crate::crash::hosts::history;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
+use byteway_firmware::policy::Policies;
 use byteway_firmware::{
-    Background, Base, Ftl, FtlConfig, FtlError, Maintenance, Refresh, SteadyTiming, VictimPolicy, WearConfig,
+    Background, Base, Ftl, FtlConfig, FtlError, Maintenance, Refresh, SteadyTiming, WearConfig,
 };
 use byteway_flash::{FaultPlan, Geometry};
 
-fn one_of<T: Copy>(stream: &mut Stream, values: &[T]) -> T {
-    values[stream.below(values.len() as u64) as usize]
+/// Policies that choose victims.
+const VICTIMS: [&str; 6] =
+    ["greedy", "cost-benefit", "fifo", "windowed-greedy:3", "d-choices:1", "d-choices:2"];
+
+fn one_of<T: Clone>(stream: &mut Stream, values: &[T]) -> T {
+    values[stream.below(values.len() as u64) as usize].clone()
 }
 
 /// A random drive; None if the parameters are impossible.
@@ -57,7 +62,7 @@ fn drawn(seed: u64) -> Option<Case> {
     let mut config = FtlConfig {
         user_units: u64::from(u32::MAX >> 1),
         write_buffer_units: 1 + stream.below(64) as u32,
-        gc: one_of(stream, &[VictimPolicy::Greedy, VictimPolicy::CostBenefit]),
+        gc: Policies::default().victim(one_of(stream, &VICTIMS)).expect("it is built in"),
         gc_start_free_blocks: reserve + stream.below(3) as u32,
         gc_reserve_blocks: reserve,
         plp: stream.chance(0.25),

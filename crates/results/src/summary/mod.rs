@@ -123,6 +123,9 @@ pub struct Summary {
     /// Queries by job and executor; omitted if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<QueryRow>,
+    /// Policies that are not built in; omitted if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyRow>,
     /// Verification of the data read.
     pub verification: Verification,
     /// Failed commands, by status.
@@ -301,6 +304,17 @@ pub struct ErrorRow {
     pub count: u64,
 }
 
+/// A policy that is not built in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct PolicyRow {
+    /// Key of the profile that names it.
+    pub key: String,
+    /// Its name, with its argument.
+    pub name: String,
+    /// Version of its code, as whoever added it states it; of a file, a hash of its contents.
+    pub hash: String,
+}
+
 /// The breakdown of `ios` I/Os, from the total time of each span.
 pub fn span_rows(totals_ps: &[(&str, u128)], ios: u64) -> Vec<SpanRow> {
     let whole: u128 = totals_ps.iter().map(|(_, total)| total).sum();
@@ -455,6 +469,7 @@ mod tests {
             drives: Vec::new(),
             replicates: None,
             batch_means: Vec::new(),
+            policies: Vec::new(),
         }
     }
 

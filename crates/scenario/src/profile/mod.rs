@@ -27,6 +27,7 @@ use serde_json::json;
 
 use byteway_clock::Delay;
 use byteway_firmware::ftl::greedy_write_amplification;
+use byteway_firmware::policy::Policies;
 use byteway_link::{Generation, PcieConfig};
 use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 use byteway_wire::nvme::vendor::Extension;
@@ -358,8 +359,8 @@ pub struct FirmwareLatency {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gc {
-    /// Selection of the next victim block.
-    pub policy: GcPolicy,
+    /// Selection of the next victim block: the name of a policy.
+    pub policy: String,
     /// Share of free blocks of a plane at which garbage collection starts; at least two blocks.
     pub start: Percent,
     /// Share of free blocks of a plane at which host writes wait for garbage collection; at least one block.
@@ -368,16 +369,6 @@ pub struct Gc {
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Background>")]
     pub background: Option<Background>,
-}
-
-/// Selection of the next victim block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum GcPolicy {
-    /// The block with the fewest valid pages.
-    Greedy,
-    /// The block with the best ratio of reclaimed space, weighted by age, to data to move.
-    CostBenefit,
 }
 
 /// The drive's own memory.
@@ -1002,10 +993,19 @@ impl HostProfile {
     }
 }
 
-/// The JSON schema of a drive profile: all of its sections, or a base and the differences from it.
-pub fn profile_schema() -> serde_json::Value {
+/// The JSON schema of a drive profile: all of its sections, or a base and the differences from it. It names the built-in policies and
+/// these.
+pub fn profile_schema(policies: &Policies) -> serde_json::Value {
     let mut whole = schemars::schema_for!(Profile).to_value();
-    let defs = whole.as_object_mut().and_then(|schema| schema.remove("$defs"));
+    let mut defs = whole.as_object_mut().and_then(|schema| schema.remove("$defs"));
+    if let Some(described) =
+        defs.as_mut().and_then(|defs| defs.pointer_mut("/Gc/properties/policy/description"))
+    {
+        let each: Vec<String> =
+            policies.victims().map(|(name, about)| format!("`{name}`: {about}")).collect();
+        let own = "`FILE.o`: What an eBPF program chooses.";
+        *described = json!(format!("Selection of the next victim block. {} {own}", each.join(" ")));
+    }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Profile",

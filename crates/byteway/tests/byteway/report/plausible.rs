@@ -141,6 +141,7 @@ fn results(writes: bool) -> Results {
         network: None,
         paths: Vec::new(),
         utilisation: utilisation(),
+        policies: Vec::new(),
         flash: Some(FlashSummary {
             host_reads: 191_420,
             host_programs: if writes { 9_788 } else { 0 },

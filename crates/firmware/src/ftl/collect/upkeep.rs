@@ -99,7 +99,7 @@ impl State {
         let valid_most = inner.geometry.units_per_block().saturating_sub(wordline);
         // An empty victim needs no space.
         let valid_most = if fits { valid_most } else { 0 };
-        let victim = self.blocks.take_victim(die, config.gc, valid_most);
+        let victim = self.blocks.take_victim(die, valid_most);
         // All suitable victims may be waiting for refresh, and that for a free superblock, as after a long
         // time without power.
         match victim.or_else(|| if is_wanted { self.blocks.take_refreshing(die, valid_most) } else { None }) {

@@ -1,0 +1,86 @@
+//! Programs of one's own: this one, with policies that it does not have.
+//!
+//! A crate outside of this workspace depends on `byteway` and calls [`main_with`](crate::main_with); its policies then have names in scenarios, in
+//! `byteway schema` and in error messages, as the built-in ones have. `examples/my-policy` is such a crate.
+//!
+//! ```no_run
+//! use byteway::{Extensions, Victim, VictimView};
+//!
+//! /// The superblock that was closed last.
+//! struct Youngest;
+//!
+//! impl Victim for Youngest {
+//!     fn choose(&mut self, view: &mut VictimView<'_>) -> u32 {
+//!         view.candidates().min_by_key(|candidate| candidate.age).map_or(0, |victim| victim.index)
+//!     }
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     let about = "The superblock that was closed last.";
+//!     let own = Extensions::default().victim("youngest", about, env!("CARGO_PKG_VERSION"), |_| Ok(Box::new(Youngest)));
+//!     byteway::main_with(own)
+//! }
+//! ```
+//!
+//! What an extension can't do: it sees no map, no buffer and no other drive. It must use no clock, file or random number but those of its
+//! view, or a run no longer follows from its scenario; nothing checks that. `fit` and `reproduce` know the built-in policies only, and so
+//! do drives that are served, which have no result in which a fault could be told.
+
+use byteway_clock::random::fnv1a;
+use byteway_firmware::policy::{MadeVictim, Policies};
+use byteway_scenario::Options;
+use std::sync::OnceLock;
+
+/// What a program has beyond what is built in.
+#[derive(Clone, Debug, Default)]
+pub struct Extensions {
+    policies: Policies,
+}
+
+impl Extensions {
+    /// Adds a victim policy of garbage collection under a name for `firmware.gc.policy`. `about` says in a sentence what it does, and
+    /// `version` which code it is: summaries name it. Results kept of another build of this program are not taken for its. `make` makes one for
+    /// each drive, from what stands behind a colon in its name; it is also asked whether that is right, before there is any drive.
+    ///
+    /// # Panics
+    /// The name is that of a built-in policy, has a colon, or ends as a file's, in `.o` or `.bpf`.
+    #[must_use]
+    pub fn victim(
+        self,
+        name: &str,
+        about: &str,
+        version: &str,
+        make: impl Fn(Option<&str>) -> MadeVictim + Send + Sync + 'static,
+    ) -> Self {
+        Extensions { policies: self.policies.with_victim(name, about, version, make) }
+    }
+}
+
+/// Those of this process: a command reaches every scenario that it loads.
+static OWN: OnceLock<Extensions> = OnceLock::new();
+
+/// The policies of this process.
+pub(crate) fn policies() -> Policies {
+    static BUILD: OnceLock<String> = OnceLock::new();
+    let policies = OWN.get().map(|own| own.policies.clone()).unwrap_or_default();
+    if policies.is_empty() {
+        return policies;
+    }
+    // Whoever changes a policy may forget to change its version.
+    let file = || std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+    policies.with_build(BUILD.get_or_init(|| format!("{:016x}", fnv1a(&file()))).clone())
+}
+
+/// Options of a scenario, with the policies of this process.
+pub(crate) fn options() -> Options {
+    Options { policies: policies(), ..Options::default() }
+}
+
+impl Extensions {
+    /// Makes these known to all commands of this process.
+    pub(crate) fn install(self) {
+        // A second call would be with other policies than those that are known already.
+        let is_first = OWN.set(self).is_ok();
+        debug_assert!(is_first, "called once");
+    }
+}
