@@ -716,7 +716,7 @@ class PolicyRow:
     """A policy that is not built in."""
 
     hash: str
-    """Version of its code, as whoever added it states it; of a file, a hash of its contents."""
+    """Version of its code, as its author states it; of a file, a hash of its contents."""
 
     key: str
     """Key of the profile that names it."""

@@ -54,6 +54,13 @@ impl Extensions {
     ) -> Self {
         Extensions { policies: self.policies.with_victim(name, about, version, make) }
     }
+
+    /// Makes these known to all commands of this process.
+    pub(crate) fn install(self) {
+        // A second call would be with other policies than those that are known already.
+        let is_first = OWN.set(self).is_ok();
+        debug_assert!(is_first, "called once");
+    }
 }
 
 /// Those of this process: a command reaches every scenario that it loads.
@@ -74,13 +81,4 @@ pub(crate) fn policies() -> Policies {
 /// Options of a scenario, with the policies of this process.
 pub(crate) fn options() -> Options {
     Options { policies: policies(), ..Options::default() }
-}
-
-impl Extensions {
-    /// Makes these known to all commands of this process.
-    pub(crate) fn install(self) {
-        // A second call would be with other policies than those that are known already.
-        let is_first = OWN.set(self).is_ok();
-        debug_assert!(is_first, "called once");
-    }
 }

@@ -1,11 +1,12 @@
 //! Policies: the decisions of a translation layer that users replace. Each is a trait with a small view of what it decides about, never
-//! of the state itself, so that a policy can neither break the map nor make a run depend on anything but its scenario.
+//! of the state itself, so that a policy can't break the map. Time and randomness come from the view; a policy that takes others makes a run
+//! that does not follow from its scenario, which only an eBPF program is kept from.
 //!
 //! | module | decides |
 //! |---|---|
 //! | [`victim`] | which superblock garbage collection empties next |
 //!
-//! A policy has a name in scenarios. [`Policies`] adds names to those that are built in; the program takes one from whoever calls it.
+//! A policy has a name in scenarios. [`Policies`] adds names to the built-in ones.
 
 mod argument;
 mod named;

@@ -311,7 +311,7 @@ pub struct PolicyRow {
     pub key: String,
     /// Its name, with its argument.
     pub name: String,
-    /// Version of its code, as whoever added it states it; of a file, a hash of its contents.
+    /// Version of its code, as its author states it; of a file, a hash of its contents.
     pub hash: String,
 }
 
