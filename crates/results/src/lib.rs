@@ -100,7 +100,7 @@ use std::rc::Rc;
 
 /// A completed I/O.
 pub struct Completed {
-    /// Sequence number of the I/O, from [`Meter::number`].
+    /// Sequence number of the I/O, from [`Meter::begins`].
     pub number: u64,
     /// Index of the job.
     pub job: usize,
@@ -195,6 +195,11 @@ struct JobMeter {
     faults: JobFaults,
     /// Time of its last completion.
     last: Time,
+    /// Time at which its last I/O began, and how many completed since.
+    last_begun: Time,
+    since_begun: u64,
+    /// Whether an I/O that counts was in progress when measuring began.
+    found_some: bool,
     /// Time from which its figures count: its start and ramp. `None` until its phase begins.
     begin: Option<Time>,
 }
@@ -234,6 +239,25 @@ impl JobMeter {
     }
 }
 
+/// Time over which the I/Os of some jobs, measured from `from`, give their rates: until the last completion. But where I/Os were in progress at
+/// `from`, which count whole, that would be too short by the part of them that was done before, which a deep queue of large I/Os makes 1 % of a
+/// run of 150 ms. The rate is then that until the last I/O began, when as many are in progress that don't count. Sharing each I/O out by time would
+/// keep all of them, but is biased, too: what waits in a queue is not being done.
+fn rate_ps(from: Time, jobs: &[&JobMeter]) -> u64 {
+    let end_of = |job: &&JobMeter| if job.found_some { job.last_begun } else { job.last };
+    let until_last = jobs.iter().map(|job| job.last).max().unwrap_or(from).since(from).0;
+    let end = jobs.iter().map(end_of).max().unwrap_or(from);
+    let after = |job: &&JobMeter| if job.last > end { job.since_begun } else { 0 };
+    let all = jobs.iter().map(|job| job.latencies.ios()).sum::<u64>();
+    let within = all.saturating_sub(jobs.iter().map(after).sum());
+    // A run that is hardly longer than its queue is deep has no such time.
+    if within <= all / 2 || end <= from {
+        return until_last;
+    }
+    let time_ps = u128::from(end.since(from).0) * u128::from(all) / u128::from(within);
+    time_ps.try_into().unwrap_or(u64::MAX)
+}
+
 /// Failed commands and mismatched reads of a job.
 #[derive(Default)]
 struct JobFaults {
@@ -267,6 +291,9 @@ impl Meter {
             lone: lone::Watch::default(),
             faults: JobFaults::default(),
             last: start,
+            last_begun: start,
+            since_begun: 0,
+            found_some: false,
             begin: first_of(job),
         };
         Meter {
@@ -317,8 +344,10 @@ impl Meter {
         self.series.clone()
     }
 
-    /// The sequence number of an I/O that begins.
-    pub fn number(&self) -> u64 {
+    /// Counts an I/O of a job that begins; its sequence number.
+    pub fn begins(&self, job: usize, now: Time) -> u64 {
+        let job = &mut self.jobs.borrow_mut()[job];
+        (job.last_begun, job.since_begun) = (now, 0);
         self.begun.replace(self.begun.get() + 1)
     }
 
@@ -329,10 +358,10 @@ impl Meter {
         self.count(now);
         self.series.borrow_mut().completed(now, *job, kind, *bytes, latency.0);
         let job = &mut self.jobs.borrow_mut()[*job];
-        if self.begin.get().is_none() || !job.counts(now) {
-            return;
-        }
+        let Some(begin) = self.begin.get().filter(|_| job.counts(now)) else { return };
         job.last = now;
+        job.since_begun += 1;
+        job.found_some |= record.begin < job.begin.map_or(begin, |own| own.max(begin));
         job.latencies.record(kind, *bytes, latency.0);
         job.lone.look(completed, latency);
         if let Some(ios) = &mut *self.ios.borrow_mut() {
@@ -467,20 +496,20 @@ impl Meter {
         let first = own.iter().filter_map(|job| meters[*job].begin).min().map_or(begin, |own| own.max(begin));
         let elapsed_ps = last.since(first).0;
         // A job that ends before the others is measured over its own time.
-        let elapsed_of = |job: usize| {
+        let rate_ps_of = |job: usize| {
             let begin = meters[job].begin.map_or(begin, |own| own.max(begin));
-            meters[job].last.since(begin).0
+            rate_ps(begin, &[&meters[job]])
         };
         let operations =
-            own.iter().flat_map(|job| meters[*job].verbs.finish(&plans[*job].name, elapsed_of(*job)));
+            own.iter().flat_map(|job| meters[*job].verbs.finish(&plans[*job].name, rate_ps_of(*job)));
         let has_verbs = own.iter().any(|job| plans[*job].has_verbs());
         let kv = has_verbs.then(|| KvSummary { operations: operations.collect(), ..KvSummary::default() });
         let queries =
-            own.iter().flat_map(|job| meters[*job].queries.finish(&plans[*job].name, elapsed_of(*job)));
+            own.iter().flat_map(|job| meters[*job].queries.finish(&plans[*job].name, rate_ps_of(*job)));
         let queries = queries.collect();
         let jobs: Vec<_> = own
             .iter()
-            .map(|job| meters[*job].latencies.finish(&plans[*job].name, elapsed_of(*job)))
+            .map(|job| meters[*job].latencies.finish(&plans[*job].name, rate_ps_of(*job)))
             .collect();
         notes.extend(jobs.iter().filter_map(|job| {
             let split = job.split?;
@@ -494,7 +523,8 @@ impl Meter {
         }));
         let ios = jobs.iter().map(|job| job.ios).sum::<u64>();
         let bytes = jobs.iter().map(|job| u128::from(job.bytes)).sum::<u128>();
-        let per_second = |count: u128| ratio(count * 1_000_000_000_000, elapsed_ps.into());
+        let rate_ps = rate_ps(first, &own.iter().map(|job| &meters[*job]).collect::<Vec<_>>());
+        let per_second = |count: u128| ratio(count * 1_000_000_000_000, rate_ps.into());
         let first_mismatch = own.iter().filter_map(|job| meters[*job].faults.first_mismatch.as_ref()).min();
         if let Some((_, first)) = first_mismatch {
             notes.push(format!("DATA DID NOT VERIFY: {first}"));
