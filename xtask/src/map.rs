@@ -1,7 +1,7 @@
 //! The map of the crates, drawn from what Cargo says of them: in which wing and rank each stands, and on which others.
 //!
 //! Ranks and wings are those of `[workspace.metadata.map]` in the workspace's manifest, dependencies those of the crates' manifests
-//! without the ones of tests. Whether the two agree is a test of structure (`byteway/tests/byteway/structure/ranks.rs`).
+//! without the ones of tests. Whether the two agree is a test of structure (`tests/structure/ranks.rs`).
 
 use crate::page::{Error, at};
 use serde_json::Value;

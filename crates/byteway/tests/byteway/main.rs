@@ -1,6 +1,6 @@
 //! The program and its crates as seen by a user, as a single test binary: each binary would link all of Byteway again.
 //!
-//! `browser`, `common` and `imports` are helpers; the rest are tests, by topic. The guest tests and the soak test have their own binaries.
+//! `browser` and `common` are helpers; the rest are tests, by topic. The guest tests and the soak test have their own binaries.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod adaptive;
@@ -15,7 +15,6 @@ mod compare;
 mod documentation;
 mod drives;
 mod fit;
-mod imports;
 mod interrupted;
 mod jbof;
 mod jobs;
@@ -43,7 +42,6 @@ mod serve;
 mod shutdown;
 mod spans;
 mod steady;
-mod structure;
 mod sweep;
 mod tables;
 mod trace_convert;

@@ -4,19 +4,21 @@
 //! an imported name, and leads to the file that defines the item: files that only re-export items (`pub use`) are not imported. Test code
 //! is ignored.
 //!
-//! It does not see traits and methods that are used without a path.
+//! Methods that are called without a path are seen by `calls.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use syn::buffer::Cursor;
 use syn::visit::Visit;
 
-/// A module's path from the crate's root. Each module is a file.
-pub type Module = Vec<String>;
+use super::graph::Graph;
+use super::sources::{Module, Source, Sources, is_of_tests};
 
 /// A path as written.
-type Names = Vec<String>;
+pub type Names = Vec<String>;
+
+/// An item of the crate: the file that defines it, and its name there.
+pub type Item = (Module, String);
 
 /// Upper limit of chained `use`s that a name is followed through.
 const STEPS: usize = 16;
@@ -35,11 +37,9 @@ struct File {
 }
 
 impl File {
-    fn parse(path: &Path) -> File {
-        let text = std::fs::read_to_string(path).unwrap();
-        let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    fn of(syntax: &syn::File) -> File {
         let mut file = File::default();
-        file.visit_file(&parsed);
+        file.visit_file(syntax);
         file
     }
 
@@ -108,14 +108,6 @@ fn colons(at: Cursor<'_>) -> Option<Cursor<'_>> {
     (first.as_char() == ':' && second.as_char() == ':').then_some(at)
 }
 
-fn is_of_tests(attributes: &[syn::Attribute]) -> bool {
-    let says_test = |attribute: &syn::Attribute| {
-        attribute.path().is_ident("cfg")
-            && attribute.parse_args::<syn::Path>().is_ok_and(|what| what.is_ident("test"))
-    };
-    attributes.iter().any(says_test)
-}
-
 impl<'ast> Visit<'ast> for File {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         let (attributes, name) = match item {
@@ -176,54 +168,38 @@ pub struct Imports {
 }
 
 impl Imports {
-    /// Reads the crate whose root is in `folder`.
-    pub fn read(folder: &Path) -> Imports {
-        let mut paths = BTreeMap::new();
-        modules(folder, &Module::new(), &mut paths);
-        Imports { files: paths.into_iter().map(|(module, path)| (module, File::parse(&path))).collect() }
+    pub fn of(sources: &Sources) -> Imports {
+        let file = |(module, source): (&Module, &Source)| (module.clone(), File::of(&source.syntax));
+        Imports { files: sources.iter().map(file).collect() }
     }
 
-    /// Imports between files.
-    pub fn files(&self) -> Graph {
-        let needs = |(module, file): (&Module, &File)| {
-            let mut found = BTreeSet::new();
+    /// Adds the imports between files.
+    pub fn add_to(&self, graph: &mut Graph) {
+        for (module, file) in &self.files {
+            graph.0.entry(module.clone()).or_default();
             for path in &file.needed {
-                self.follow(module, path, STEPS, &mut found);
-            }
-            found.remove(module);
-            (module.clone(), found)
-        };
-        Graph(self.files.iter().map(needs).collect())
-    }
-
-    /// Imports between sibling folders.
-    pub fn folders(&self) -> Graph {
-        let mut graph = Graph(BTreeMap::new());
-        for (file, imported) in self.files().0 {
-            let source = self.folder(&file);
-            for target in imported.iter().map(|file| self.folder(file)) {
-                let same = source.iter().zip(target).take_while(|(a, b)| a == b).count();
-                if same < source.len().min(target.len()) {
-                    let (source, target) = (source[..=same].to_vec(), target[..=same].to_vec());
-                    graph.0.entry(target.clone()).or_default();
-                    graph.0.entry(source).or_default().insert(target);
+                for (defines, name) in self.find(module, path) {
+                    graph.add(module, &defines, name);
                 }
             }
         }
-        graph
     }
 
-    /// The folder of a file; a file with submodules belongs to theirs.
-    fn folder<'a>(&self, file: &'a Module) -> &'a [String] {
-        let is_below = |other: &Module| other.len() > file.len() && other.starts_with(file);
-        match self.files.keys().any(is_below) {
-            true => file,
-            false => &file[..file.len().saturating_sub(1)],
-        }
+    /// The items of this crate that `path` in `module` may refer to.
+    pub fn find(&self, module: &Module, path: &[String]) -> BTreeSet<Item> {
+        let mut found = BTreeSet::new();
+        self.follow(module, path, STEPS, &mut found);
+        found
     }
 
-    /// Finds the files that define what `path` in `module` may refer to. Returns whether it is in this crate.
-    fn follow(&self, module: &Module, path: &[String], steps: usize, found: &mut BTreeSet<Module>) -> bool {
+    /// Whether `path` in `module` is imported from another crate.
+    pub fn is_foreign(&self, module: &Module, path: &[String]) -> bool {
+        let mut found = BTreeSet::new();
+        self.follow(module, path, STEPS, &mut found) && found.is_empty()
+    }
+
+    /// Finds the items that `path` in `module` may refer to. Returns whether it is in this crate.
+    fn follow(&self, module: &Module, path: &[String], steps: usize, found: &mut BTreeSet<Item>) -> bool {
         let mut base = module.clone();
         let mut rest = path;
         let mut is_here = false;
@@ -246,7 +222,7 @@ impl Imports {
         path: &[String],
         is_here: bool,
         steps: usize,
-        found: &mut BTreeSet<Module>,
+        found: &mut BTreeSet<Item>,
     ) -> bool {
         // Uses of a module's items are found by the paths that start with it.
         let Some((name, rest)) = path.split_first() else { return true };
@@ -258,7 +234,7 @@ impl Imports {
             return self.look(&below, rest, true, steps, found);
         }
         if file.defined.contains(name) {
-            found.insert(module.clone());
+            found.insert((module.clone(), name.clone()));
             return true;
         }
         if let Some(paths) = file.brought.get(name) {
@@ -277,7 +253,7 @@ impl Imports {
         }
         if is_here {
             // A macro's item, for example.
-            found.insert(module.clone());
+            found.insert((module.clone(), name.clone()));
         }
         is_here
     }
@@ -291,69 +267,23 @@ impl Imports {
     }
 }
 
-/// A dependency graph.
-pub struct Graph(BTreeMap<Module, BTreeSet<Module>>);
-
-impl Graph {
-    /// The cycles, each with all its members, in order.
-    pub fn circles(&self) -> BTreeSet<Vec<Module>> {
-        let reach: BTreeMap<&Module, BTreeSet<&Module>> =
-            self.0.keys().map(|from| (from, self.reached(from))).collect();
-        let circle_of = |(from, after): (&&Module, &BTreeSet<&Module>)| {
-            let members = after.iter().filter(|other| reach[**other].contains(*from));
-            members.map(|member| (*member).clone()).collect::<Vec<Module>>()
-        };
-        reach.iter().map(circle_of).filter(|circle| circle.len() > 1).collect()
-    }
-
-    /// All modules reachable from `from`.
-    fn reached<'a>(&'a self, from: &'a Module) -> BTreeSet<&'a Module> {
-        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
-        while let Some(module) = next.pop() {
-            next.extend(self.0[module].iter().filter(|module| seen.insert(*module)));
-        }
-        seen
-    }
-}
-
-/// The modules of a crate by file, without test modules.
-fn modules(folder: &Path, at: &Module, found: &mut BTreeMap<Module, PathBuf>) {
-    let is_library = folder.join("lib.rs").exists();
-    for entry in folder.read_dir().unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let below = |name: String| at.iter().cloned().chain([name]).collect::<Module>();
-        if name == "tests" {
-            continue;
-        } else if path.is_dir() {
-            modules(&path, &below(name), found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let is_root = ["lib", "mod"].contains(&&*name) || (name == "main" && !is_library);
-            found.insert(if is_root { at.clone() } else { below(name) }, path);
-        }
-    }
-}
-
 // A structure test that misses a way of naming items would miss cycles.
 #[test]
 fn imports_are_seen_however_they_are_written() {
-    let folder = tempfile::tempdir().unwrap();
-    for (path, text) in [
+    let sources = super::sources::parse([
         ("lib.rs", "mod a; mod b; mod c; pub use a::part::Part; pub use b::*;"),
         ("a/mod.rs", "pub mod part; mod other; use part::Part; fn f() -> Part { other::g() }"),
         ("a/part.rs", "pub(in crate::a) struct Part; #[cfg(test)] mod tests { use crate::b::B; }"),
         ("a/other.rs", "pub fn g() { debug_assert!(crate::B::new().is_empty(), \"{}\", crate::c::C) }"),
         ("b.rs", "use super::c; pub struct B; fn f() { c::C; }"),
         ("c.rs", "macro_rules! c { ($name:ident) => { pub struct $name; } } c!(C); use crate::Part as P;"),
-    ] {
-        let path = folder.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-    let imports = Imports::read(folder.path());
-    let files = imports.files().0.into_iter();
-    let told: BTreeMap<String, Vec<String>> = files
-        .map(|(file, needs)| (file.join("::"), needs.iter().map(|file| file.join("::")).collect()))
+    ]);
+    let mut graph = Graph::default();
+    Imports::of(&sources).add_to(&mut graph);
+    let told: BTreeMap<String, Vec<String>> = graph
+        .0
+        .iter()
+        .map(|(file, needs)| (file.join("::"), needs.keys().map(|file| file.join("::")).collect()))
         .collect();
     let expected = [
         ("", &[][..]),
@@ -366,6 +296,5 @@ fn imports_are_seen_however_they_are_written() {
     for (file, needs) in expected {
         assert_eq!(told[file], needs, "{file}");
     }
-    assert_eq!(imports.files().circles(), BTreeSet::new());
-    assert_eq!(imports.folders().circles(), BTreeSet::new());
+    assert_eq!(graph.circles(), BTreeSet::new());
 }

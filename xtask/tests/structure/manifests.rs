@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 pub type Dependencies = BTreeMap<String, BTreeSet<String>>;
 
 pub fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// The folders of the crates below `crates`, sorted.
 pub fn crates() -> Vec<PathBuf> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let crates = repository().join("crates");
     let mut found: Vec<PathBuf> = crates.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     found.retain(|path| path.join("src").is_dir());
     found.sort();
