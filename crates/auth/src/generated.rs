@@ -1,7 +1,7 @@
 //! The generated PSK: the pre-shared TLS key that a transaction with secure channel concatenation produces
 //! (NVMe Base 2.1, 8.3.4.5.9).
 
-use crate::response::{digest, hmac};
+use crate::hash::{digest, hmac};
 use byteway_wire::fabrics::auth::HashFunction;
 use std::fmt;
 use zeroize::Zeroizing;

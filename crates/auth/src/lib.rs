@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`secret`] | a secret's text form, `DHHC-1:...`, and the key derived for an NQN |
 //! | [`credentials`] | the secrets of a target's hosts |
+//! | `hash.rs` | hash functions and HMAC, by their identifiers |
 //! | `response.rs` | the response to a challenge |
 //! | [`group`] | Diffie-Hellman over the groups of RFC 7919 |
 //! | `primes.rs` | the primes of these groups |
@@ -63,6 +64,7 @@ pub mod credentials;
 pub mod endpoint;
 pub mod generated;
 pub mod group;
+mod hash;
 pub mod host;
 mod primes;
 mod response;

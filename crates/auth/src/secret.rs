@@ -1,7 +1,7 @@
 //! A secret in its text form (NVMe Base 2.1, 8.3.4.5.8), as `nvme gen-dhchap-key` prints it: `DHHC-1:`, two
 //! digits for the transformation, `:`, the secret and its CRC in Base64, `:`.
 
-use crate::response::hmac;
+use crate::hash::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use byteway_wire::fabrics::Nqn;

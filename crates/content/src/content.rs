@@ -5,12 +5,9 @@
 //! blocks were written separately as the [`Pattern`] of each; every other unit keeps its bytes. So terabytes can be
 //! written and verified on a laptop, and a real host's data takes the same path.
 
-use crate::UnitBytes;
+use crate::unit::{UNIT_BYTES, UnitBytes};
 use multiversion::multiversion;
 use std::rc::Rc;
-
-/// Bytes of a unit: the granularity at which flash is mapped and contents are kept.
-pub const UNIT_BYTES: usize = 4096;
 
 /// The logical block sizes of patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -23,8 +23,6 @@ mod content;
 mod unit;
 mod words;
 
-pub use content::{
-    BLOCKS, BlockSize, Content, Keep, MARRED_BYTES, Marred, Pattern, Stamp, UNIT_BYTES, marred_parts,
-};
-pub use unit::UnitBytes;
+pub use content::{BLOCKS, BlockSize, Content, Keep, MARRED_BYTES, Marred, Pattern, Stamp, marred_parts};
+pub use unit::{UNIT_BYTES, UnitBytes};
 pub use words::Words;

@@ -2,13 +2,15 @@
 //! system in huge pages. A drive that stores every byte touches new memory with nearly every write, and a page fault
 //! for each 4 KiB costs more than the rest of a write.
 
-use crate::UNIT_BYTES;
 use memmap2::{Advice, MmapMut};
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
+
+/// Bytes of a unit: the granularity at which flash is mapped and contents are kept.
+pub const UNIT_BYTES: usize = 4096;
 
 type Bytes = [u8; UNIT_BYTES];
 

@@ -33,6 +33,7 @@ mod found;
 mod survivors;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub use found::{BlockContents, Mismatch};
 
@@ -41,6 +42,7 @@ use cells::Cells;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use survivors::{Certainty, Survivors};
+use value::Value;
 
 /// Contents of the namespace before the first I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,17 +54,6 @@ pub enum BaseState {
         /// The stamps' tag.
         tag: u16,
     },
-}
-
-/// The contents of a block, in 31 bits: 0 is the base state; then versions; then unreadable, and zeroes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Value(u32);
-
-impl Value {
-    const BASE: Value = Value(0);
-    const VERSION_MAX: u32 = 0x7fff_fffc;
-    const MARRED: Value = Value(0x7fff_fffd);
-    const ZEROES: Value = Value(0x7fff_fffe);
 }
 
 /// A cell: a value, with a flag in the top bit for a write in flight. [`CONTESTED`]: see the side table.

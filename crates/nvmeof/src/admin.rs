@@ -3,7 +3,7 @@
 //! drive for other hosts are refused.
 
 use crate::ana;
-use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, Service, VERSION};
+use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, SGLS, Service, VERSION, ended};
 use crate::path::{Movement, Path, is_passed_on};
 use crate::subsystem::Subsystem;
 use crate::{discovery, discovery_admin};
@@ -26,8 +26,7 @@ const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
 const CNTRLTYPE_IO: u8 = 1;
 /// CMIC: multiple ports, multiple controllers, asymmetric namespace access reporting.
 const CMIC: u8 = 1 | 1 << 1 | 1 << 3;
-/// SGLS: SGLs without alignment, an offset in the address (in-capsule data), and the Transport SGL Data Block.
-pub(crate) const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
+
 /// Optional NVM commands that are passed on.
 const ONCS: u16 =
     oncs::COMPARE | oncs::WRITE_UNCORRECTABLE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::VERIFY;
@@ -278,11 +277,6 @@ async fn manage(subsystem: &Subsystem, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
     let (cqe, changed) = subsystem.path().manage(*sqe, data).await;
     subsystem.namespaces_changed(&changed);
     cqe
-}
-
-/// A completion with this status. The sender fills in the identifiers.
-pub(crate) const fn ended(status: Status) -> Cqe {
-    Cqe::new(0, status, 0, 0)
 }
 
 async fn identify(controller: &Controller, subsystem: &Subsystem, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {

@@ -5,9 +5,8 @@
 //! A host has one attempt for each connection. An authenticated queue may reauthenticate; until that fails
 //! the association continues, then it ends.
 
-use crate::admin::ended;
 use crate::channel::{GeneratedKeys, Terms};
-use crate::controller::{Controller, Ended, Security};
+use crate::controller::{Controller, Ended, Security, ended};
 use crate::path::Movement;
 use byteway_auth::{Concatenation, Progress, TakeError};
 use byteway_clock::{Clock, Delay, Semaphore, Time};

@@ -11,7 +11,7 @@ use byteway_link::{IoHost, IoLedger};
 use byteway_wire::nvme::ana::AnaState;
 use byteway_wire::nvme::feature::{AsyncEvent, AsyncEventConfig};
 use byteway_wire::nvme::register::{Cap, Cc, Csts};
-use byteway_wire::nvme::{ChangedNamespaceLog, NSID_ALL};
+use byteway_wire::nvme::{ChangedNamespaceLog, Cqe, NSID_ALL, Status};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,6 +20,8 @@ use zerocopy::FromZeros;
 
 /// VS: version 2.1, as the drives behind the target report it.
 pub(crate) const VERSION: u32 = 0x0002_0100;
+/// SGLS: SGLs without alignment, an offset in the address (in-capsule data), and the Transport SGL Data Block.
+pub(crate) const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
 /// AERL: Asynchronous Event Requests that may be outstanding, zero-based.
 pub(crate) const AERL: u8 = 3;
 /// KAS: keep-alive granularity in units of 100 ms.
@@ -31,6 +33,11 @@ pub(crate) const DISCOVERY_ENTRIES_MAX: u16 = 128;
 const UNUSED_LIMIT: Delay = Delay::from_s(120);
 /// CAP.CSS: NVM command set.
 const CSS_NVM: u8 = 1;
+
+/// A completion with this status. The sender fills in the identifiers.
+pub(crate) const fn ended(status: Status) -> Cqe {
+    Cqe::new(0, status, 0, 0)
+}
 
 /// Why a controller has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

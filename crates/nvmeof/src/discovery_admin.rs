@@ -1,7 +1,6 @@
 //! Admin commands specific to a Discovery controller (NVMe Base 2.1, 3.1.3.3).
 
-use crate::admin::{SGLS, ended};
-use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, VERSION};
+use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, SGLS, VERSION, ended};
 use crate::discovery::{BYTES_MAX, Discovery};
 use crate::path::Movement;
 use byteway_wire::fabrics::Nqn;

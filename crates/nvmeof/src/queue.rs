@@ -1,10 +1,10 @@
 //! A queue: one connection, from Connect to its end. It takes capsules and returns completions; the transport
 //! moves them and their data.
 
-use crate::admin::{self, ended};
+use crate::admin;
 use crate::authentication::{self, Authentication};
 use crate::channel::Peer;
-use crate::controller::{Controller, DISCOVERY_ENTRIES_MAX, Security, Service};
+use crate::controller::{Controller, DISCOVERY_ENTRIES_MAX, Security, Service, ended};
 use crate::discovery::{Discovery, Reached};
 use crate::host_usage::{Credit, HostUsage};
 use crate::path::{CommandContext, Movement};

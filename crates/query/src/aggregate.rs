@@ -15,7 +15,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 
 use crate::error::QueryError;
-use crate::eval::{Rows, Vector, evaluate};
+use crate::eval::vector::Vector;
+use crate::eval::{Rows, evaluate};
 use crate::expr::Grouping;
 use crate::schema::ColumnType;
 use crate::value::{Value, float_order};

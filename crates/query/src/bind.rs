@@ -6,7 +6,7 @@ pub(crate) mod terms;
 
 use crate::error::{QueryError, refuse};
 use crate::expr::{Aggregate, Expr, Grouping, Output, OutputOrder, Query};
-use crate::schema::{ColumnType, Schema};
+use crate::schema::Schema;
 use crate::statement::{self, ColumnName, Literal, Statement, Term};
 use terms::Binder;
 
@@ -181,12 +181,4 @@ fn ordered_by(
             "terms are outputs, by name, position or value",
         )
     })
-}
-
-/// Checks that a condition is boolean.
-pub(crate) fn expect_bool(expr: &Expr, construct: &str) -> Result<(), QueryError> {
-    match expr.column_type {
-        ColumnType::Bool => Ok(()),
-        other => Err(refuse(format!("{construct} of a {other}"), "a condition must be boolean")),
-    }
 }

@@ -10,9 +10,8 @@ use crate::error::QueryError;
 use crate::schema::{ColumnType, NAME_BYTES_MAX, Schema};
 use crate::statement::{
     AggregateFunction, Arithmetic, ColumnName, Comparison, DEPTH_MAX, Interval, Literal, Order, Output,
-    Statement, TERMS_MAX, Term,
+    Statement, TASK_BYTES_MAX, TERMS_MAX, Term,
 };
-use crate::task::TASK_BYTES_MAX;
 
 /// Version of the encoding that is written, and the only one accepted.
 pub const VERSION: u8 = 1;

@@ -128,6 +128,14 @@ impl From<arrow_schema::ArrowError> for QueryError {
     }
 }
 
+/// Checks a number against a limit of what is parsed.
+pub(crate) fn at_most(what: &'static str, found: usize, max: usize) -> Result<(), QueryError> {
+    match found > max {
+        true => Err(QueryError::Limit { what, found: found as u64, max: max as u64 }),
+        false => Ok(()),
+    }
+}
+
 pub(crate) fn refuse(construct: impl Into<String>, why: impl Into<String>) -> QueryError {
     Refusal { construct: construct.into(), why: why.into() }.into()
 }

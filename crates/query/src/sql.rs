@@ -13,7 +13,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
-use crate::error::{QueryError, refuse};
+use crate::error::{QueryError, at_most, refuse};
 use crate::schema::NAME_BYTES_MAX;
 use crate::statement::{Literal, Order, Output, Statement, TERMS_MAX, Term};
 use term::Names;
@@ -100,13 +100,6 @@ fn syntax(error: ParserError) -> QueryError {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => {
             QueryError::Syntax(text.chars().take(200).collect())
         }
-    }
-}
-
-fn at_most(what: &'static str, found: usize, max: usize) -> Result<(), QueryError> {
-    match found > max {
-        true => Err(QueryError::Limit { what, found: found as u64, max: max as u64 }),
-        false => Ok(()),
     }
 }
 

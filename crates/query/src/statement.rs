@@ -6,6 +6,9 @@ mod text;
 
 use crate::schema::ColumnType;
 
+/// Upper limit of a task in bytes, in any form.
+pub const TASK_BYTES_MAX: usize = 64 * 1024;
+
 /// Upper limit of a term's depth, which bounds the recursion of parsing, evaluation and drop.
 pub const DEPTH_MAX: usize = 64;
 /// Upper limit of a statement's terms, including the constants of lists.

@@ -5,11 +5,8 @@ use crate::bytes::{FormatError, Reader};
 use crate::error::QueryError;
 use crate::expr::Query;
 use crate::schema::{NAME_BYTES_MAX, Schema};
-use crate::statement::Statement;
+use crate::statement::{Statement, TASK_BYTES_MAX};
 use crate::{compact, sql};
-
-/// Upper limit of a task in bytes.
-pub const TASK_BYTES_MAX: usize = 64 * 1024;
 
 /// Encoding of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

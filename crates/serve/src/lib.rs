@@ -12,6 +12,7 @@
 //! | [`system`] | system services for authentication: random bytes, and a thread for long computations |
 //! | [`tcp_host`] | the host's end of NVMe/TCP: sockets for Byteway's own driver |
 //! | [`pci`] | the configuration space |
+//! | `before.rs` | work with a limit |
 //! | `stream.rs` | the bytes of a connection, with or without TLS |
 //! | [`tls`] | TLS 1.3 with pre-shared keys |
 //! | [`watch`] | a served drive as another thread sees it |
@@ -45,6 +46,7 @@
 //! live migration, no dirty page tracking, no hot-unplug.
 
 pub mod attach;
+mod before;
 pub mod drive;
 pub mod front;
 pub mod function;

@@ -4,9 +4,9 @@
 //! command in flight. A command runs to its end even if its connection closes, because the drive is reading
 //! and writing its buffers.
 
+use crate::before::before;
 use crate::stream::{Stream, StreamError};
 use crate::tls::{Acceptor, KeyRing, Keys, TlsError};
-use crate::vfio_user::server::before;
 use byteway_clock::{Channel, Clock, Delay, Notify, TaskId};
 use byteway_nvmeof::discovery::Port;
 use byteway_nvmeof::tcp::{CapsuleCommand, Connection, ConnectionError};

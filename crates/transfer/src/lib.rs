@@ -13,6 +13,7 @@
 //! | [`cxl_mem`] | device memory that the host stores to over CXL.mem |
 //! | [`result`] | results in the completion queue slots behind a completion |
 //! | [`host`] | the host's end of all pointer methods: from a buffer to a command's data pointer |
+//! | `buffer.rs` | the memory of a payload; data pointers |
 //! | `extent.rs` | location of part of a payload |
 //! | [`collector`] | the device's end of all pointer methods: from a command's data pointer to extents of host memory |
 //!
@@ -52,6 +53,7 @@
 //! What it does not do: it moves no payload itself (the link does), allocates no host memory while I/O runs,
 //! and knows no command's meaning.
 
+mod buffer;
 pub mod collector;
 pub mod cxl_mem;
 mod extent;

@@ -1,7 +1,7 @@
 //! Method `prp`: Physical Region Pages (NVMe Base 2.1, 4.3.1).
 
+use crate::buffer::{Buffer, DataPointer};
 use crate::extent::Extent;
-use crate::host::{Buffer, DataPointer};
 use byteway_link::memory::PAGE_BYTES;
 use byteway_link::{DeviceEnd, Purpose};
 use byteway_wire::IntoBytes;

@@ -1,8 +1,9 @@
 //! Circles of files within each crate, by imports and method calls together.
 //!
 //! Files of a circle can only be understood, changed and moved together. A circle is a strongly connected component of two files or more;
-//! a file and those of its folder are no exception. Circles of sibling folders count likewise, a folder and its parent do not. Those that there are stand in `circles.toml`, each with its reason: the list is held
-//! against the sources, so that none grows, and none is on it that is gone.
+//! a file and those of its folder are no exception. Circles of sibling folders count likewise; a folder and its parent do not. Those that
+//! there are stand in `circles.toml`, each with its reason: the list is held against the sources, so that none grows, and none is on it
+//! that is gone.
 //!
 //! What is not seen: see `calls.rs`. What was seen, and each circle with what it is made of, is printed by
 //! `cargo test -p byteway-xtask --test structure report -- --ignored --nocapture`.

@@ -24,6 +24,7 @@ use super::constant::{Constant, ConstantUnit};
 use super::identify::Reason;
 use super::measurement::{Figure, Load};
 use super::model::quoted;
+use super::search::WRONG_MAX;
 use super::structure::Derived;
 use byteway_scenario::profile::Profile;
 use byteway_text::table::{number, rate, time};
@@ -79,9 +80,6 @@ impl Residual {
 
 /// Residual, as a share, above which a figure is off.
 pub const RESIDUAL_MAX: f64 = 0.25;
-
-/// One of so many figures may be off without a fit having failed: a wrong point, if the others fit.
-pub(super) const WRONG_MAX: usize = 10;
 
 /// Median residuals above which one that is off is a wrong point.
 const WRONG_FROM: f64 = 5.0;

@@ -5,7 +5,6 @@ use super::constant::{Values, rounded};
 use super::error::FitError;
 use super::linear::Matrix;
 use super::model::Model;
-use super::outcome::WRONG_MAX;
 
 /// Relative step of a constant for a derivative: large enough that the figures change by more than random
 /// addresses and queues vary them.
@@ -28,6 +27,9 @@ const CHANGE_MAX: f64 = 0.7;
 
 /// Steps of a descent to its end, at most.
 pub(super) const STEPS_MAX: usize = 14;
+
+/// One of so many figures may be off without a fit having failed: a wrong point, if the others fit.
+pub(super) const WRONG_MAX: usize = 10;
 
 /// What residuals cost. By squares alone, one wrong point would decide about all constants.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,7 +5,7 @@
 //! another one began that is certainly on the media. A cut may leave any of the others; the first read afterwards
 //! decides, and from then on the block has that value.
 
-use super::Value;
+use super::value::Value;
 use std::collections::BTreeMap;
 
 /// A moment that never comes.

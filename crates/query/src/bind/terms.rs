@@ -1,7 +1,7 @@
 //! Binds terms: resolves names and types, and produces typed expressions.
 
+use super::narrow;
 use super::rules::{self, Types};
-use super::{expect_bool, narrow};
 use crate::calendar::{self, MICROS_PER_DAY};
 use crate::error::{QueryError, refuse};
 use crate::eval;
@@ -454,6 +454,14 @@ fn compare_as(
     let sides = [cast(left, column_type)?, cast(right, column_type)?];
     let kind = narrow::compare(comparison, sides);
     Ok(fold(Expr { kind, column_type: ColumnType::Bool }))
+}
+
+/// Checks that a condition is boolean.
+fn expect_bool(expr: &Expr, construct: &str) -> Result<(), QueryError> {
+    match expr.column_type {
+        ColumnType::Bool => Ok(()),
+        other => Err(refuse(format!("{construct} of a {other}"), "a condition must be boolean")),
+    }
 }
 
 fn in_list(value: Bound, list: Vec<Bound>) -> Result<Expr, QueryError> {

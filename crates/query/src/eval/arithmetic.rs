@@ -7,7 +7,7 @@ use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
 use arrow_buffer::NullBuffer;
 
-use super::Vector;
+use super::vector::Vector;
 use crate::error::QueryError;
 use crate::schema::ColumnType;
 use crate::statement::Arithmetic;

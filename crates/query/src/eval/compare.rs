@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
-use super::Vector;
+use super::vector::Vector;
 use crate::schema::ColumnType;
 use crate::statement::Comparison;
 use crate::value::Value;

@@ -6,8 +6,7 @@ use crate::error::{QueryError, SqlPosition, refuse};
 use crate::schema::{Column, ColumnType, Schema};
 use crate::sql::scope::{AliasUse, Scope, ScopeTable, position};
 use crate::sql::{self, term::Names};
-use crate::statement::{ColumnName, Comparison, Literal, Order, TERMS_MAX, Term};
-use crate::task::TASK_BYTES_MAX;
+use crate::statement::{ColumnName, Comparison, Literal, Order, TASK_BYTES_MAX, TERMS_MAX, Term};
 
 /// Upper limit of a query's tables.
 pub const TABLES_MAX: usize = 16;

@@ -5,8 +5,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::at_most;
-use crate::error::{QueryError, refuse};
+use crate::error::{QueryError, at_most, refuse};
 
 /// Upper limit of parentheses in each other that have keywords such as CAST and NOT: see [`check`].
 const TRIALS_MAX: usize = 6;

@@ -5,6 +5,7 @@ use super::message::Command;
 use super::peer::Peer;
 use super::remote::Line;
 use super::session::Session;
+use crate::before::before;
 use crate::function::Function;
 use byteway_clock::{Clock, Delay, Notify};
 use rustix::fd::OwnedFd;
@@ -14,11 +15,10 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use tracing::{info, warn};
 
 /// Longest path of a socket, in bytes.
@@ -280,19 +280,4 @@ impl Attached {
 fn stream() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-}
-
-/// The output of `work`, if it completes before `stop`.
-pub(crate) async fn before<T>(
-    mut stop: Pin<&mut impl Future<Output = ()>>,
-    work: impl Future<Output = T>,
-) -> Option<T> {
-    let mut work = pin!(work);
-    poll_fn(|context| {
-        if stop.as_mut().poll(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        work.as_mut().poll(context).map(Some)
-    })
-    .await
 }

@@ -8,7 +8,7 @@ use super::message::{
 };
 use super::peer::Peer;
 use super::remote::{ClientMemory, Line};
-use super::server::before;
+use crate::before::before;
 use crate::function::{AccessError, Function};
 use crate::pci::Effect;
 use byteway_clock::Delay;

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use byteway_clock::random::Rng;
 use byteway_pushdown::error::SessionError;
 use byteway_pushdown::load::{Keeps, LoadOptions};
-use byteway_pushdown::plan::Plan;
 use byteway_pushdown::program::RowProgram;
 use byteway_pushdown::query::{Answer, Executor};
 use byteway_pushdown::session::{Session, SessionOptions};
@@ -28,7 +27,7 @@ use byteway_workload::query::{Generator, RowSource};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
 
-use self::show::{compared, explained, figures, listed, print_rows};
+use self::show::{Explained, QueryOutcome, Rows, compared, explained, figures, listed, print_rows};
 use super::flags::{Tables, method, size};
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
@@ -226,18 +225,6 @@ enum On {
     Both,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Rows {
-    /// A human-readable table of at most 40 rows.
-    Table,
-    /// Comma-separated values.
-    Csv,
-    /// A JSON array of objects.
-    Json,
-    /// An Arrow IPC stream.
-    Arrow,
-}
-
 /// Parses the name of a generator.
 fn generator() -> impl TypedValueParser<Value = Generator> {
     PossibleValuesParser::new(Generator::ALL.map(Generator::name))
@@ -389,18 +376,6 @@ impl QueryText {
         };
         (form, self.sql.as_bytes().to_vec())
     }
-}
-
-/// Outcome of a query.
-struct QueryOutcome {
-    explained: Option<Explained>,
-    answers: Vec<Answer>,
-}
-
-/// A resolved query with the plans of its parts.
-struct Explained {
-    shape: QueryShape,
-    plans: Vec<Plan>,
 }
 
 /// Executes the command.

@@ -8,10 +8,34 @@ use byteway_query::display::text;
 use byteway_query::{ArrayRef, ColumnType, RecordBatch, ipc};
 use byteway_results::output::print;
 use byteway_text::table::{Cell, Column, Printout, Quantity, TextTable, grouped};
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::super::flags::Tables;
-use super::{Explained, QueryOutcome, Rows};
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Rows {
+    /// A human-readable table of at most 40 rows.
+    Table,
+    /// Comma-separated values.
+    Csv,
+    /// A JSON array of objects.
+    Json,
+    /// An Arrow IPC stream.
+    Arrow,
+}
+
+/// Outcome of a query.
+pub(super) struct QueryOutcome {
+    pub(super) explained: Option<Explained>,
+    pub(super) answers: Vec<Answer>,
+}
+
+/// A resolved query with the plans of its parts.
+pub(super) struct Explained {
+    pub(super) shape: QueryShape,
+    pub(super) plans: Vec<Plan>,
+}
 
 pub(super) fn listed(all: &[TableInfo], with_columns: bool, tables: Tables) -> String {
     let mut out = Printout::new(tables.width());

@@ -15,16 +15,12 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use parquet::file::metadata::ParquetMetaData;
 
-use shapes::{Field, Type};
+use shapes::{Field, Type, invalid};
 
 /// Maximum nesting of structures and collections; a valid file has six levels.
 const DEPTH_MAX: u32 = 32;
 /// `PageHeader.compressed_page_size`.
 const COMPRESSED_PAGE_SIZE: i64 = 3;
-
-fn invalid(what: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
-}
 
 /// A walk over structures; `left` is the number of remaining bytes.
 struct Structures<R> {

@@ -31,7 +31,6 @@ use byteway_content::BlockSize;
 use byteway_firmware::MediaError;
 use byteway_tables::TablesUsage;
 use byteway_wire::nvme::vendor::csd;
-use byteway_wire::nvme::vendor::piggyback::Head;
 use byteway_wire::nvme::{CommandsSupportedLog, Identify, Sqe, Status, VendorOpcode, csi};
 use std::rc::Rc;
 
@@ -142,7 +141,8 @@ impl IoCommandSet for Csd {
 
     fn stream_start(sqe: &Sqe) -> Option<StreamStart> {
         let is_task = VendorOpcode(sqe.opcode()) == VendorOpcode::CSD_TASK_PIGGYBACK;
-        is_task.then(|| StreamStart { bytes: csd::Task::parse(sqe).bytes, pipelined: is_pipelined(sqe) })
+        is_task
+            .then(|| StreamStart { bytes: csd::Task::parse(sqe).bytes, pipelined: task::is_pipelined(sqe) })
     }
 
     async fn end_stream(
@@ -195,11 +195,6 @@ impl IoCommandSet for Csd {
             core.clock.spawn("uploads", async move { uploads.run(&clock).await });
         }
     }
-}
-
-/// Whether the pieces of a task's payload carry their offsets (pipelined piggyback).
-fn is_pipelined(sqe: &Sqe) -> bool {
-    sqe.cdw2 & Head::PIPELINED != 0
 }
 
 impl Controller {

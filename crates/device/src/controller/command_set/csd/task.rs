@@ -7,7 +7,6 @@ use crate::controller::command::stream::{self, StreamStart};
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::csd::cursor::{Cursors, PendingOutput};
 use crate::controller::command_set::csd::failure::problem_of;
-use crate::controller::command_set::csd::is_pipelined;
 use crate::controller::command_set::csd::life::{store_of, tables_of};
 use crate::controller::command_set::csd::run::{self, Prepared, RowFilter};
 use crate::controller::command_set::csd::tables::check_bytes;
@@ -18,11 +17,12 @@ use crate::controller::state::counters::add;
 use byteway_clock::Stage;
 use byteway_firmware::WorkKind;
 use byteway_query::row_filter::FilterColumns;
-use byteway_query::task::TASK_BYTES_MAX;
+use byteway_query::statement::TASK_BYTES_MAX;
 use byteway_query::{Execution, Form, QueryError, Schema, Task};
 use byteway_tables::Tables;
-use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::csd::{self, END, FILTERED, Fetch, Filtered, Problem};
+use byteway_wire::nvme::vendor::piggyback::Head;
+use byteway_wire::nvme::{Sqe, Status};
 use std::rc::Rc;
 
 /// Format of a task's payload.
@@ -67,6 +67,11 @@ pub(crate) async fn task(
     context.bring(workspace, command.bytes.into(), Landing::Dram).await?;
     let asked = ArrivedTask { uid: namespace.uid, tables: &tables, form, is_check: command.is_check };
     begin(cursors, context, asked, &workspace.bytes).await
+}
+
+/// Whether the pieces of a task's payload carry their offsets (pipelined piggyback).
+pub(crate) fn is_pipelined(sqe: &Sqe) -> bool {
+    sqe.cdw2 & Head::PIPELINED != 0
 }
 
 /// Executes Task Piggyback.

@@ -7,8 +7,9 @@ use crate::config::CommandSet;
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::nvm::blocks::fetch_units;
-use crate::controller::command_set::slm::memory::LocalMemory;
-use crate::controller::command_set::slm::{INVALID_FIELD, check_extent, memory_of, take_dram};
+use crate::controller::command_set::slm::memory::{
+    INVALID_FIELD, LocalMemory, check_extent, memory_of, take_dram,
+};
 use crate::controller::namespace::Namespace;
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::Status;

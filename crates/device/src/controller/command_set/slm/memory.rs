@@ -1,6 +1,17 @@
-//! The bytes of a memory namespace.
+//! The bytes of a memory namespace, and what all commands on them check and charge.
 
+use crate::controller::command::context::Context;
+use crate::controller::namespace::Namespace;
+use byteway_clock::Stage;
+use byteway_firmware::WorkKind;
+use byteway_wire::nvme::Status;
+use byteway_wire::nvme::slm::GRANULARITY;
 use std::cell::RefCell;
+use std::rc::Rc;
+
+pub(crate) const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
+/// Bytes of DRAM transfer between two checks for an abort.
+const STEP_BYTES: u64 = 1 << 20;
 
 /// Allocation granularity, in bytes.
 const PAGE: usize = 4096;
@@ -80,6 +91,39 @@ impl LocalMemory {
             at += count;
         }
     }
+}
+
+/// Memory of a namespace; `None` if it is not open, or belongs to another command set.
+pub(crate) fn memory_of(namespace: &Namespace) -> Option<Rc<LocalMemory>> {
+    namespace.contents()
+}
+
+/// Checks an extent of a memory namespace.
+///
+/// # Errors
+/// [`Status::INVALID_FIELD`] if it is not a multiple of the granularity, [`Status::LBA_OUT_OF_RANGE`] if it
+/// exceeds the memory.
+pub(crate) fn check_extent(memory: &LocalMemory, start: u64, bytes: u64) -> Result<(), Status> {
+    let granularity = u64::from(GRANULARITY);
+    if !start.is_multiple_of(granularity) || !bytes.is_multiple_of(granularity) {
+        return Err(INVALID_FIELD);
+    }
+    if memory.holds(start, bytes) { Ok(()) } else { Err(Status::LBA_OUT_OF_RANGE.with_dnr()) }
+}
+
+/// Charges a DRAM transfer of `bytes`, step by step.
+pub(crate) async fn take_dram(context: &Context<'_>, bytes: u64) -> Result<(), Status> {
+    let core = context.core;
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(STEP_BYTES);
+        let passage = core.placement.site(WorkKind::Buffer).dram("local memory", now);
+        core.clock.sleep_until(passage.arrival).await;
+        context.charge(Stage::Dram);
+        context.check()?;
+        left -= now;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -17,22 +17,18 @@ use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
-use byteway_clock::{Clock, Delay, Stage};
+use byteway_clock::{Clock, Delay};
 use byteway_content::{BlockSize, UNIT_BYTES};
-use byteway_firmware::{MediaError, WorkKind};
+use byteway_firmware::MediaError;
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::slm::{GRANULARITY, LocalMemoryIdentify, MemoryAccess};
 use byteway_wire::nvme::vendor::{Framing, Methods};
 use byteway_wire::nvme::{CommandsSupportedLog, Identify, LocalMemoryOpcode, Sqe, Status, csi};
-use memory::LocalMemory;
+use memory::{INVALID_FIELD, LocalMemory, check_extent, memory_of, take_dram};
 use std::rc::Rc;
 
 pub(crate) mod copy;
 pub(crate) mod memory;
-
-const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
-/// Bytes of DRAM transfer between two checks for an abort.
-const STEP_BYTES: u64 = 1 << 20;
 
 /// The command set. All state is in the namespaces.
 pub struct Slm;
@@ -157,45 +153,12 @@ impl IoCommandSet for Slm {
     }
 }
 
-/// Memory of a namespace; `None` if it is not open, or belongs to another command set.
-pub(crate) fn memory_of(namespace: &Namespace) -> Option<Rc<LocalMemory>> {
-    namespace.contents()
-}
-
 fn bytes_of(namespace: &Namespace) -> u64 {
     namespace.units().saturating_mul(UNIT_BYTES as u64)
 }
 
 fn memory_bytes_max(core: &Core) -> u64 {
     core.config.programs.as_ref().map_or(0, |policy| policy.memory_bytes)
-}
-
-/// Checks an extent of a memory namespace.
-///
-/// # Errors
-/// [`Status::INVALID_FIELD`] if it is not a multiple of the granularity, [`Status::LBA_OUT_OF_RANGE`] if it
-/// exceeds the memory.
-pub(crate) fn check_extent(memory: &LocalMemory, start: u64, bytes: u64) -> Result<(), Status> {
-    let granularity = u64::from(GRANULARITY);
-    if !start.is_multiple_of(granularity) || !bytes.is_multiple_of(granularity) {
-        return Err(INVALID_FIELD);
-    }
-    if memory.holds(start, bytes) { Ok(()) } else { Err(Status::LBA_OUT_OF_RANGE.with_dnr()) }
-}
-
-/// Charges a DRAM transfer of `bytes`, step by step.
-pub(crate) async fn take_dram(context: &Context<'_>, bytes: u64) -> Result<(), Status> {
-    let core = context.core;
-    let mut left = bytes;
-    while left > 0 {
-        let now = left.min(STEP_BYTES);
-        let passage = core.placement.site(WorkKind::Buffer).dram("local memory", now);
-        core.clock.sleep_until(passage.arrival).await;
-        context.charge(Stage::Dram);
-        context.check()?;
-        left -= now;
-    }
-    Ok(())
 }
 
 /// Parses and checks Memory Read or Memory Write.

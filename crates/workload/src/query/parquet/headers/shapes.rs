@@ -3,7 +3,10 @@
 
 use std::io;
 
-use super::invalid;
+/// The error of a header that is not as Parquet says.
+pub(super) fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
 
 /// A type of Thrift's compact protocol, as far as skipping a value depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
