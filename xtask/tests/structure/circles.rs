@@ -14,7 +14,7 @@ use std::path::Path;
 
 use super::calls::{self, Tally};
 use super::declared::Declared;
-use super::graph::Graph;
+use super::graph::{Graph, Reasons};
 use super::imports::Imports;
 use super::manifests::{all_below, dependencies, members, name, read};
 use super::sources::{self, Module, Sources};
@@ -25,11 +25,15 @@ const STD_METHODS: &str = include_str!("std_methods.txt");
 /// The exceptions.
 const LISTED: &str = include_str!("circles.toml");
 
-/// Files of a circle that is not as listed, up to which each of its edges is told.
-const EDGES_TOLD: usize = 6;
-
 /// A circle by its crate and its files below `src`, or its folders, which end in `/`.
 type Circle = (String, BTreeSet<String>);
+
+/// An edge within a circle: from a file to one that it needs, and why.
+struct Edge {
+    from: String,
+    to: String,
+    why: String,
+}
 
 /// The dependencies between the files of a crate.
 struct Crate {
@@ -50,21 +54,21 @@ impl Crate {
         Crate { name: name.to_owned(), paths, graph, tally }
     }
 
-    /// The circles of files, and of folders, each with its edges, a line each.
-    fn circles(&self) -> BTreeMap<Circle, String> {
+    /// The circles of files, and of folders, each with its edges.
+    fn circles(&self) -> BTreeMap<Circle, Vec<Edge>> {
         let mut circles = self.circles_of(&self.graph, |file| self.paths[file].clone());
         circles.extend(self.circles_of(&self.graph.folders(), |folder| folder.join("/") + "/"));
         circles
     }
 
-    fn circles_of(&self, graph: &Graph, path: impl Fn(&Module) -> String) -> BTreeMap<Circle, String> {
+    fn circles_of(&self, graph: &Graph, path: impl Fn(&Module) -> String) -> BTreeMap<Circle, Vec<Edge>> {
+        let edge = |(from, to, why): (&Module, &Module, &Reasons)| {
+            let why: Vec<&str> = why.iter().map(String::as_str).collect();
+            Edge { from: path(from), to: path(to), why: why.join(", ") }
+        };
         let of = |circle: BTreeSet<Module>| {
-            let mut edges = String::new();
-            for (from, to, why) in graph.within(&circle) {
-                let why: Vec<&str> = why.iter().map(String::as_str).collect();
-                let _ = writeln!(edges, "    {} -> {}: {}", path(from), path(to), why.join(", "));
-            }
-            ((self.name.clone(), circle.iter().map(&path).collect()), edges)
+            let files = circle.iter().map(&path).collect();
+            ((self.name.clone(), files), graph.within(&circle).map(edge).collect())
         };
         graph.circles().into_iter().map(of).collect()
     }
@@ -118,7 +122,7 @@ fn overlap(a: &Circle, b: &Circle) -> bool {
 }
 
 /// What is wrong with a list of exceptions. Empty if nothing is.
-fn against(found: &BTreeMap<Circle, String>, listed: &BTreeMap<Circle, String>) -> String {
+fn against(found: &BTreeMap<Circle, Vec<Edge>>, listed: &BTreeMap<Circle, String>) -> String {
     let unlisted = found.iter().filter(|(circle, _)| !listed.contains_key(*circle));
     let mut told: String = unlisted.map(|(circle, edges)| differs(circle, edges, listed)).collect();
     for circle in listed.keys().filter(|listed| !found.keys().any(|found| overlap(listed, found))) {
@@ -131,26 +135,25 @@ fn against(found: &BTreeMap<Circle, String>, listed: &BTreeMap<Circle, String>) 
     told
 }
 
-/// How a circle differs from those that are listed.
-fn differs(circle: &Circle, edges: &str, listed: &BTreeMap<Circle, String>) -> String {
+/// How a circle differs from those that are listed, with the edges that make it differ.
+fn differs(circle: &Circle, edges: &[Edge], listed: &BTreeMap<Circle, String>) -> String {
     let (name, files) = circle;
     let before: Vec<&Circle> = listed.keys().filter(|listed| overlap(circle, listed)).collect();
-    let joined = files.iter().filter(|file| !before.iter().any(|(_, files)| files.contains(*file)));
-    let joined: Vec<&String> = joined.collect();
-    let reason = before.first().map_or("...", |before| &listed[*before]);
-    let mut told = match before.len() {
-        0 => format!("{name}: a new circle of {}: {joined:?}\n", files.len()),
-        _ if !joined.is_empty() => format!("{name}: a circle has grown to {} by {joined:?}\n", files.len()),
-        1 => format!(
-            "{name}: a circle has become smaller; circles.toml is to say so:\n{}",
-            entry(circle, reason)
-        ),
-        parts => format!("{name}: {parts} circles have become one of {}: {files:?}\n", files.len()),
+    let part = |file: &String| before.iter().position(|(_, files)| files.contains(file));
+    let joined: Vec<&String> = files.iter().filter(|file| part(file).is_none()).collect();
+    let mut told = match before[..] {
+        [] => format!("{name}: a new circle of {}: {joined:?}\n", files.len()),
+        [before] if joined.is_empty() => {
+            let entry = entry(circle, &listed[before]);
+            return format!("{name}: a circle has become smaller; circles.toml is to say so:\n{entry}");
+        }
+        [_] => format!("{name}: a circle has grown to {} by {joined:?}\n", files.len()),
+        [..] => format!("{name}: {} circles have become one of {}: {files:?}\n", before.len(), files.len()),
     };
-    // What a file of an old circle needs in it was known; what joins, by which edges, was not.
-    let is_told = |edge: &&str| files.len() <= EDGES_TOLD || joined.iter().any(|file| edge.contains(*file));
-    if before.len() != 1 || !joined.is_empty() {
-        edges.lines().filter(is_told).for_each(|edge| told += &format!("{edge}\n"));
+    // What leads back into an old circle, or from one to another, is what closed this one.
+    let closes = |edge: &&Edge| part(&edge.to).is_some() && part(&edge.from) != part(&edge.to);
+    for Edge { from, to, why } in edges.iter().filter(|edge| before.is_empty() || closes(edge)) {
+        let _ = writeln!(told, "    {from} -> {to}: {why}");
     }
     told
 }
@@ -158,7 +161,7 @@ fn differs(circle: &Circle, edges: &str, listed: &BTreeMap<Circle, String>) -> S
 // Without this, files and folders that call each other come to look like layers that they are not.
 #[test]
 fn circles_are_those_that_are_listed() {
-    let found: BTreeMap<Circle, String> = workspace().iter().flat_map(Crate::circles).collect();
+    let found: BTreeMap<Circle, Vec<Edge>> = workspace().iter().flat_map(Crate::circles).collect();
     let told = against(&found, &listed(LISTED));
     assert!(told.is_empty(), "circles of files (see xtask/tests/structure/circles.rs):\n{told}");
 }
@@ -192,7 +195,9 @@ fn report() {
     );
     for each in &crates {
         for ((name, files), edges) in each.circles() {
-            println!("{name}: {}: {}\n{edges}", files.len(), files.into_iter().collect::<Vec<_>>().join(" "));
+            println!("{name}: {}: {}", files.len(), files.into_iter().collect::<Vec<_>>().join(" "));
+            edges.iter().for_each(|Edge { from, to, why }| println!("    {from} -> {to}: {why}"));
+            println!();
         }
     }
 }
@@ -314,23 +319,36 @@ fn the_list_is_held_against_the_circles_in_both_directions() {
     let list = |circles: &[&str]| -> BTreeMap<Circle, String> {
         circles.iter().map(|files| (circle(files), "a reason".to_owned())).collect()
     };
+    let edges = |files: &str| -> Vec<Edge> {
+        let files: Vec<&str> = files.split(' ').collect();
+        let to = files.iter().cycle().skip(1);
+        let edge = |(from, to): (&&str, &&str)| Edge {
+            from: (*from).to_owned(),
+            to: (*to).to_owned(),
+            why: "X".to_owned(),
+        };
+        files.iter().zip(to).map(edge).collect()
+    };
     for (found, known, expected) in [
         (&["a b", "c d e"][..], &["a b", "c d e"][..], ""),
-        (&["a b"], &[], "made-up: a new circle of 2: [\"a\", \"b\"]\n    a -> b\n"),
-        (&["a b c"], &["a b"], "made-up: a circle has grown to 3 by [\"c\"]\n    a -> b\n"),
-        (&["a b c d"], &["a b", "c d"], "made-up: 2 circles have become one of 4: "),
+        (&["a b"], &[], "made-up: a new circle of 2: [\"a\", \"b\"]\n    a -> b: X\n    b -> a: X\n"),
+        (&["a b c"], &["a b"], "made-up: a circle has grown to 3 by [\"c\"]\n    c -> a: X\n"),
+        (
+            &["a b c d"],
+            &["a b", "c d"],
+            "made-up: 2 circles have become one of 4: {\"a\", \"b\", \"c\", \"d\"}\n    b -> c: X\n    d -> a: X\n",
+        ),
         (
             &[],
             &["a b"],
-            "made-up: there is no such circle any more, remove it from circles.toml: {\"a\", \"b\"}",
+            "made-up: there is no such circle any more, remove it from circles.toml: {\"a\", \"b\"}\n",
         ),
     ] {
-        let found = found.iter().map(|files| (circle(files), "    a -> b\n".to_owned())).collect();
-        let told = against(&found, &list(known));
-        assert!(told.starts_with(expected) && told.is_empty() == expected.is_empty(), "{told}");
+        let found = found.iter().map(|files| (circle(files), edges(files))).collect();
+        assert_eq!(against(&found, &list(known)), expected);
     }
     // A circle that has become smaller is told as the entry that is right.
-    let found = [(circle("a b"), String::new())].into();
+    let found = [(circle("a b"), Vec::new())].into();
     let told = against(&found, &list(&["a b c"]));
     let (_, entry) = told.split_once(":\n").unwrap();
     assert_eq!(listed(entry), list(&["a b"]));
