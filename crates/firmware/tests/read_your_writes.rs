@@ -3,14 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
+use crate::crash::fixture::streams;
 use crate::extents::SMALL_NODES;
 use crate::far;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stage, Stalled, Time, Timing};
 use byteway_content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
-use byteway_firmware::policy::VictimPolicy;
+use byteway_firmware::policy::{
+    Stream as StreamChoice, StreamCounts, StreamPolicy, StreamView, VictimPolicy,
+};
 use byteway_firmware::{
-    Base, Cycles, Ftl, FtlConfig, FtlCounters, InjectedDefect, MediaError, Placement, Region, Site, WorkKind,
+    Base, Cycles, Ftl, FtlConfig, FtlCounters, FtlError, InjectedDefect, MediaError, Placement, Region, Site,
+    WorkKind,
 };
 use byteway_flash::{FaultPlan, Geometry};
 use byteway_world::PoweredDrive;
@@ -275,6 +279,71 @@ fn what_was_written_last_is_read() {
                 check(seed, TINY, config, 1 + seed % 5, 400);
             }
         }
+    }
+}
+
+/// More streams than a drive of this size would have.
+const STREAMS: Geometry = Geometry { blocks: 17, pages: 8, ..TINY };
+
+// With several streams units are sent out of their order, each stream may have a part of a stripe that nothing fills, and a collector
+// that finds no superblock for one of its streams must still go on.
+#[test]
+fn in_several_streams_what_was_written_last_is_read() {
+    for seed in 0..8 {
+        for base in [Base::Empty, Base::Filled, Base::Steady] {
+            for (name, host, collector) in [("sepbit", 2, 4), ("hot-cold:20", 2, 1), ("anywhere", 4, 4)] {
+                let config = FtlConfig {
+                    streams: streams(name),
+                    plp: seed % 4 == 3,
+                    gc_start_free_blocks: 1 + seed as u32 % 3,
+                    write_buffer_units: 1 + 8 * seed as u32,
+                    seed,
+                    ..config(u64::from(u32::MAX), base)
+                };
+                // As full as may be.
+                let refused = Ftl::medium(STREAMS, &config).map(drop).unwrap_err();
+                let FtlError::ManyStreams { most, blocks: 17, needed, .. } = refused else {
+                    panic!("{refused}")
+                };
+                assert!(needed > 17, "{refused}");
+                assert_eq!(most, 2 * (17 - host - 2 * collector) * (32 - 4 * collector + 1));
+                check(seed, STREAMS, FtlConfig { user_units: most, ..config }, 1 + seed % 5, 400);
+            }
+        }
+    }
+    let geometry = Geometry { blocks: 71, pages: 16, ..TINY };
+    for seed in 0..4 {
+        let streams = streams("anywhere");
+        let cached =
+            FtlConfig { map_cache_pages: Some(1 + seed as u32), streams, seed, ..config(5500, Base::Filled) };
+        check(seed, geometry, cached.clone(), 1 + seed % 3, 800);
+        let across = FtlConfig { base: Base::Empty, map_cache_pages: None, ..cached };
+        check_across(seed, geometry, across, 1 + seed % 3, 400);
+    }
+}
+
+/// One stream of each kind, asked for.
+struct One;
+
+impl StreamChoice for One {
+    fn counts(&self) -> StreamCounts {
+        StreamCounts::SEPARATE
+    }
+
+    fn place(&mut self, _view: &mut StreamView<'_>) -> u32 {
+        0
+    }
+}
+
+// What the drive does for a policy that tells nothing apart must be what it does without one, or every comparison between two policies
+// would show that as well.
+#[test]
+fn a_policy_with_one_stream_changes_nothing() {
+    for seed in 0..4 {
+        let one = StreamPolicy::new("one", Some("1".into()), || Box::new(One));
+        let of =
+            |streams| check(seed, TINY, FtlConfig { streams, seed, ..config(103, Base::Steady) }, 3, 400);
+        assert_eq!(of(one), of(StreamPolicy::separate()));
     }
 }
 

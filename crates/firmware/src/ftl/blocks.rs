@@ -1,10 +1,13 @@
 //! Superblocks: free, open or closed, their valid counts, and victim selection.
 //!
-//! Host writes and garbage collection fill different superblocks of a die, as two streams. One superblock is
-//! always reserved for garbage collection, so that it can finish what it begins: a victim with some stale
-//! units fits into one superblock, and frees one. A third stream is the cache: superblocks in one-bit mode
-//! that take host writes first. A fourth exists with wear leveling or refresh: the data moved for those are
-//! cold, and would be moved again and again if they were mixed with those of ordinary garbage collection.
+//! Host writes and garbage collection fill different superblocks of a die, as one stream each, or as several
+//! if a [policy](crate::policy::stream) tells them apart. One superblock is always reserved for garbage
+//! collection, so that it can finish what it begins: a victim with some stale units fits into one superblock,
+//! and frees one. With several streams of garbage collection one more is reserved for each, so that each can
+//! open one while the data of a victim are divided among them. Further lanes are the cache, superblocks in
+//! one-bit mode that take host writes first; and, with wear leveling or refresh, that of the data moved for
+//! those: they are cold, and would be moved again and again if they were mixed with those of ordinary garbage
+//! collection.
 //!
 //! Some superblocks are spares: as many free ones as there are spares left may not be used. It is not fixed
 //! which ones these are, so that spares wear like the others. A failed superblock uses up a spare and is bad
@@ -12,37 +15,50 @@
 //!
 //! Which closed superblock is emptied next is a [policy](crate::policy::victim)'s to say.
 
+use crate::ftl::asked::Asked;
 use crate::ftl::base::BaseState;
 use crate::ftl::config::FtlConfig;
+use crate::policy::stream::{STREAMS_MAX, StreamCounts};
 use crate::policy::victim::{Greedy, Victim, VictimView};
-use byteway_clock::random::{Rng, Stream as Random};
 use byteway_flash::{BlockId, DataEnd, Geometry, Ppa};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The stream that an open superblock belongs to.
+/// What an open superblock takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ftl) enum Stream {
-    /// Host writes.
-    Host = 0,
-    /// Garbage collection.
-    Collector = 1,
+pub(in crate::ftl) enum Lane {
+    /// Host writes of a stream.
+    Host(u8),
+    /// What garbage collection moves to a stream.
+    Collector(u8),
     /// Host writes into the cache, in one-bit mode.
-    Cache = 2,
+    Cache,
     /// Data moved for wear leveling or refresh, which may stay for long.
-    Cold = 3,
+    Cold,
 }
 
-impl Stream {
-    const COUNT: usize = 4;
+impl Lane {
+    const COUNT: usize = STREAMS_MAX as usize + 2;
+
+    /// Its place in a die's list. Streams of the host begin at one end of theirs, and those of the collector at the other.
+    fn index(self) -> usize {
+        match self {
+            Lane::Cache => 0,
+            Lane::Cold => 1,
+            Lane::Host(stream) => 2 + usize::from(stream),
+            Lane::Collector(stream) => Self::COUNT - 1 - usize::from(stream),
+        }
+    }
+
+    /// Those that may continue superblocks found open, in order of preference.
+    fn streams(counts: StreamCounts) -> impl Iterator<Item = Lane> {
+        let host = (0..counts.host as u8).map(Lane::Host);
+        host.chain((0..counts.collector as u8).map(Lane::Collector))
+    }
 }
 
 /// Set in a count while the superblock is not closed. Such counts exceed those of all possible victims.
 const NOT_CLOSED: u32 = 1 << 31;
-
-/// Streams that may continue superblocks found open, in order of preference.
-const OPENED_FIRST: [Stream; 2] = [Stream::Host, Stream::Collector];
 
 #[derive(Clone, Copy)]
 struct Open {
@@ -95,7 +111,7 @@ struct DieBlocks {
     /// Cache superblocks that are free, and that are full, oldest first.
     free_cache: VecDeque<u32>,
     cached: VecDeque<u32>,
-    open: [Option<Open>; Stream::COUNT],
+    open: [Option<Open>; Lane::COUNT],
     filling: Vec<Filling>,
     retiring: VecDeque<u32>,
     refreshing: VecDeque<u32>,
@@ -135,6 +151,8 @@ pub(in crate::ftl) struct Blocks {
     base_stripes: Vec<u32>,
     marks: Vec<Marks>,
     dies: Vec<DieBlocks>,
+    streams: StreamCounts,
+    /// Free superblocks that the host leaves.
     reserve: usize,
     /// Cache superblocks of a die: its last ones.
     cache: u32,
@@ -149,26 +167,8 @@ pub(in crate::ftl) struct Blocks {
     /// Number of doomed superblocks of each die, and in total.
     doomed_of: Vec<u32>,
     doomed_in_all: u32,
-    chooser: Chooser,
-}
-
-/// The policy that chooses victims.
-struct Chooser {
-    name: String,
-    /// It is not built in.
-    is_added: bool,
-    policy: Box<dyn Victim>,
-    random: Random,
-    /// What it did wrong. From then on victims are chosen by [`Greedy`], so that the drive can still be shut down.
-    fault: Option<String>,
-}
-
-impl Chooser {
-    fn new(config: &FtlConfig) -> Self {
-        let random = Rng::new(config.seed).stream("victims");
-        let (name, is_added) = (config.gc.name().to_owned(), config.gc.hash().is_some());
-        Chooser { name, is_added, policy: config.gc.make(), random, fault: None }
-    }
+    /// Chooses victims.
+    chooser: Asked<dyn Victim>,
 }
 
 /// Consequence of a superblock's failure.
@@ -182,21 +182,13 @@ pub(in crate::ftl) enum Failed {
     Missed,
 }
 
-/// What a policy chooses. One of a user's may panic: that is a fault of it, and none of the drive.
-fn choose(policy: &mut dyn Victim, view: &mut VictimView<'_>) -> Result<u32, String> {
-    catch_unwind(AssertUnwindSafe(|| policy.choose(view))).map_err(|panic| {
-        let what = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-        let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        format!("it panicked: {what}")
-    })
-}
-
 impl Blocks {
     /// Superblocks with only the properties that the medium keeps. A cache superblock has `cache_pages`
     /// stripes.
     fn unknown(
         geometry: Geometry,
         config: &FtlConfig,
+        streams: StreamCounts,
         cache_pages: u32,
         counts: Vec<u32>,
         marks: impl Fn(BlockId) -> Marks,
@@ -210,7 +202,8 @@ impl Blocks {
             base_stripes: vec![0; total as usize],
             marks: (0..total).map(|block| marks(BlockId(block))).collect(),
             dies: Vec::with_capacity(geometry.dies() as usize),
-            reserve: config.gc_reserve_blocks as usize,
+            streams,
+            reserve: config.reserve(streams) as usize,
             cache: upkeep.slc_blocks,
             cache_pages,
             by_wear: upkeep.wear.dynamic || upkeep.wear.static_spread.is_some(),
@@ -218,7 +211,7 @@ impl Blocks {
             doomed: Vec::new(),
             doomed_of: vec![0; geometry.dies() as usize],
             doomed_in_all: 0,
-            chooser: Chooser::new(config),
+            chooser: Asked::new("victim", &config.gc, config.seed, "victims"),
         };
         for die in 0..geometry.dies() {
             let lost = blocks.normal(die).filter(|block| blocks.is_bad(*block)).count() as u32;
@@ -227,7 +220,7 @@ impl Blocks {
                 free: VecDeque::with_capacity(geometry.blocks as usize),
                 free_cache: VecDeque::new(),
                 cached: VecDeque::new(),
-                open: [None; Stream::COUNT],
+                open: [None; Lane::COUNT],
                 filling: Vec::with_capacity(8),
                 retiring: VecDeque::new(),
                 refreshing: VecDeque::new(),
@@ -246,43 +239,43 @@ impl Blocks {
         geometry: Geometry,
         base: &BaseState,
         config: &FtlConfig,
-        wordline: u32,
-        cache_pages: u32,
+        streams: StreamCounts,
+        (wordline, cache_pages): (u32, u32),
         marks: impl Fn(BlockId) -> Marks,
     ) -> Self {
         let all = || (0..geometry.total_blocks()).map(BlockId);
         let counts = all().map(|block| base.valid(block)).collect();
-        let mut blocks = Self::unknown(geometry, config, cache_pages, counts, marks);
+        let mut blocks = Self::unknown(geometry, config, streams, cache_pages, counts, marks);
         for block in all() {
             let stripes = base.stripes(block);
             blocks.base_stripes[block.0 as usize] = stripes;
-            let streams: &[Stream] =
-                if base.is_collectors(block) { &[Stream::Collector] } else { &OPENED_FIRST };
+            let passed_over = if base.is_collectors(block) { streams.host } else { 0 };
             // In the cache a stripe shares its cells with no other.
             let ends_within = !blocks.is_cache(block) && !stripes.is_multiple_of(wordline);
             if stripes == blocks.pages(block) || ends_within {
                 blocks.close(block);
             } else {
-                blocks.place(block, stripes, true, streams);
+                blocks.place(block, stripes, true, Lane::streams(streams).skip(passed_over as usize));
             }
         }
         blocks
     }
 
     /// Superblocks after a recovery: valid units, and state, of each. On a die with a free superblock, apart
-    /// from spares and the cache, open ones are continued where possible: at most two ordinary ones, since a
-    /// stream opens one when it has filled another, and one of the cache. On a die without a free superblock
-    /// none is continued: see `collect`.
+    /// from spares and the cache, open ones are continued where possible: at most one for each stream, since
+    /// a stream opens one when it has filled another, and one of the cache. Which stream had opened one is not
+    /// recorded: another one may continue it. On a die without a free superblock none is continued: see
+    /// `collect`.
     pub(in crate::ftl) fn recovered(
         geometry: Geometry,
         base: &BaseState,
-        config: &FtlConfig,
+        (config, streams): (&FtlConfig, StreamCounts),
         cache_pages: u32,
         marks: impl Fn(BlockId) -> Marks,
         counts: Vec<u32>,
         found: impl Fn(BlockId) -> RecoveredBlock,
     ) -> Self {
-        let mut blocks = Self::unknown(geometry, config, cache_pages, counts, marks);
+        let mut blocks = Self::unknown(geometry, config, streams, cache_pages, counts, marks);
         for die in 0..geometry.dies() {
             let of_all = (0..geometry.blocks).map(|block| geometry.block(die, block));
             let of_all: Vec<(BlockId, RecoveredBlock)> = of_all.map(|block| (block, found(block))).collect();
@@ -297,7 +290,8 @@ impl Blocks {
                 if found.is_base {
                     blocks.base_stripes[block.0 as usize] = base.stripes(block);
                 }
-                if !blocks.place(block, found.programmed, has_free && found.can_go_on, &OPENED_FIRST) {
+                let can_go_on = has_free && found.can_go_on;
+                if !blocks.place(block, found.programmed, can_go_on, Lane::streams(streams)) {
                     closed.push((found.last, block));
                 }
             }
@@ -312,7 +306,13 @@ impl Blocks {
     /// Makes a superblock with `programmed` stripes free, or gives it to a stream that continues it; false if
     /// neither is possible. A cache superblock belongs to the cache, another one to the first of `streams`
     /// without an open superblock.
-    fn place(&mut self, block: BlockId, programmed: u32, can_go_on: bool, streams: &[Stream]) -> bool {
+    fn place(
+        &mut self,
+        block: BlockId,
+        programmed: u32,
+        can_go_on: bool,
+        mut streams: impl Iterator<Item = Lane>,
+    ) -> bool {
         let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
         let stripes_left = self.pages(block).saturating_sub(programmed);
         let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
@@ -326,11 +326,11 @@ impl Blocks {
             }
             return true;
         }
-        let mut streams = if is_cache { [Stream::Cache].iter() } else { streams.iter() };
-        let stream = streams.find(|stream| of_die.open[**stream as usize].is_none());
-        let Some(stream) = stream.filter(|_| can_go_on && !is_bad && stripes_left > 0) else { return false };
+        let is_without = |lane: &Lane| of_die.open[lane.index()].is_none();
+        let lane = if is_cache { Some(Lane::Cache).filter(is_without) } else { streams.find(is_without) };
+        let Some(lane) = lane.filter(|_| can_go_on && !is_bad && stripes_left > 0) else { return false };
         *count |= NOT_CLOSED;
-        of_die.open[*stream as usize] = Some(Open { block: block.0, next_stripe: programmed });
+        of_die.open[lane.index()] = Some(Open { block: block.0, next_stripe: programmed });
         of_die.filling.push(Filling { block: block.0, stripes_left });
         true
     }
@@ -419,41 +419,46 @@ impl Blocks {
         self.dies[die as usize].spares
     }
 
-    /// The open superblock of a stream.
-    pub(in crate::ftl) fn opened(&self, die: u32, stream: Stream) -> Option<BlockId> {
-        self.dies[die as usize].open[stream as usize].map(|open| BlockId(open.block))
+    /// The open superblock of a lane.
+    pub(in crate::ftl) fn opened(&self, die: u32, lane: Lane) -> Option<BlockId> {
+        self.dies[die as usize].open[lane.index()].map(|open| BlockId(open.block))
     }
 
-    /// Stripes left in the open superblock of a stream.
-    pub(in crate::ftl) fn stripes_left(&self, die: u32, stream: Stream) -> u32 {
-        let open = self.dies[die as usize].open[stream as usize];
+    /// Stripes left in the open superblock of a lane.
+    pub(in crate::ftl) fn stripes_left(&self, die: u32, lane: Lane) -> u32 {
+        let open = self.dies[die as usize].open[lane.index()];
         open.map_or(0, |open| self.pages(BlockId(open.block)) - open.next_stripe)
     }
 
-    /// Whether a stream can get a stripe in a die.
-    pub(in crate::ftl) fn has_space(&self, die: u32, stream: Stream) -> bool {
+    /// Whether a stream of garbage collection has an open superblock with stripes left.
+    pub(in crate::ftl) fn has_collectors_stripes(&self, die: u32) -> bool {
+        (0..self.streams.collector as u8).any(|stream| self.stripes_left(die, Lane::Collector(stream)) > 0)
+    }
+
+    /// Whether a lane can get a stripe in a die.
+    pub(in crate::ftl) fn has_space(&self, die: u32, lane: Lane) -> bool {
         let of_die = &self.dies[die as usize];
-        if of_die.open[stream as usize].is_some() {
+        if of_die.open[lane.index()].is_some() {
             return true;
         }
         let free = of_die.free.len().saturating_sub(of_die.spares as usize);
-        match stream {
-            Stream::Host => free > self.reserve + usize::from(of_die.is_claimed),
-            Stream::Collector | Stream::Cold => free > 0,
-            Stream::Cache => !of_die.free_cache.is_empty(),
+        match lane {
+            Lane::Host(_) => free > self.reserve + usize::from(of_die.is_claimed),
+            Lane::Collector(_) | Lane::Cold => free > 0,
+            Lane::Cache => !of_die.free_cache.is_empty(),
         }
     }
 
-    /// The next stripe of a stream, if available, for the caller to program. Stripes of a superblock are
+    /// The next stripe of a lane, if available, for the caller to program. Stripes of a superblock are
     /// allocated in order.
-    pub(in crate::ftl) fn take_stripe(&mut self, die: u32, stream: Stream) -> Option<(BlockId, u32)> {
-        if !self.has_space(die, stream) {
+    pub(in crate::ftl) fn take_stripe(&mut self, die: u32, lane: Lane) -> Option<(BlockId, u32)> {
+        if !self.has_space(die, lane) {
             return None;
         }
-        let Open { block, next_stripe } = match self.dies[die as usize].open[stream as usize] {
+        let Open { block, next_stripe } = match self.dies[die as usize].open[lane.index()] {
             Some(open) => open,
             None => {
-                let block = self.take_free(die, stream)?;
+                let block = self.take_free(die, lane)?;
                 let stripes_left = self.pages(BlockId(block));
                 self.dies[die as usize].filling.push(Filling { block, stripes_left });
                 Open { block, next_stripe: 0 }
@@ -461,25 +466,25 @@ impl Blocks {
         };
         debug_assert!(!self.is_bad(BlockId(block)), "a bad superblock takes no programs");
         let pages = self.pages(BlockId(block));
-        let open = &mut self.dies[die as usize].open[stream as usize];
+        let open = &mut self.dies[die as usize].open[lane.index()];
         *open = (next_stripe + 1 < pages).then_some(Open { block, next_stripe: next_stripe + 1 });
         Some((BlockId(block), next_stripe))
     }
 
-    /// A free superblock for a stream to open: the one that was freed first, or, with wear leveling, the
+    /// A free superblock for a lane to open: the one that was freed first, or, with wear leveling, the
     /// least worn one; for cold data, which will stay for long, the most worn one.
-    fn take_free(&mut self, die: u32, stream: Stream) -> Option<u32> {
+    fn take_free(&mut self, die: u32, lane: Lane) -> Option<u32> {
         let Blocks { dies, marks, by_wear, .. } = self;
         let of_die = &mut dies[die as usize];
-        if stream == Stream::Cache {
+        if lane == Lane::Cache {
             return of_die.free_cache.pop_front();
         }
         if !*by_wear || of_die.free.len() < 2 {
             return of_die.free.pop_front();
         }
         let worn = of_die.free.iter().map(|block| marks[*block as usize].erases).enumerate();
-        let index = match stream {
-            Stream::Cold => worn.min_by_key(|(index, erases)| (Reverse(*erases), *index)),
+        let index = match lane {
+            Lane::Cold => worn.min_by_key(|(index, erases)| (Reverse(*erases), *index)),
             _ => worn.min_by_key(|(index, erases)| (*erases, *index)),
         };
         of_die.free.remove(index?.0)
@@ -602,31 +607,25 @@ impl Blocks {
                 return Some(BlockId(victim as u32));
             }
         }
-        let Chooser { name, is_added, policy, random, fault } = &mut self.chooser;
-        let mut view = VictimView {
-            counts: &self.counts[all.clone()],
-            closed_at: &self.closed_at[all.clone()],
-            valid_most,
-            closings: self.dies[die as usize].closings,
-            units: self.geometry.units_per_block(),
-            die,
-            random,
-        };
-        if view.least() > valid_most {
+        let Blocks { chooser, counts, closed_at, dies, geometry, .. } = self;
+        let (counts, closed_at) = (&counts[all.clone()], &closed_at[all.clone()]);
+        let (closings, units) = (dies[die as usize].closings, geometry.units_per_block());
+        if counts.iter().copied().min().unwrap_or(0) > valid_most {
             return None;
         }
-        let mut chosen =
-            if fault.is_none() { choose(&mut **policy, &mut view) } else { Ok(Greedy.choose(&mut view)) };
-        chosen = chosen.and_then(|chosen| match view.has(chosen) {
-            true => Ok(chosen),
-            false => Err(policy.fault().unwrap_or_else(|| {
-                format!("superblock {chosen} of die {die} is none of those that can be emptied")
-            })),
+        let chosen = chooser.ask(|policy, random| {
+            let view = &mut VictimView { counts, closed_at, valid_most, closings, units, die, random };
+            let chosen = policy.choose(view);
+            match view.has(chosen) {
+                true => Ok(chosen),
+                false => Err(policy.fault().unwrap_or_else(|| {
+                    format!("superblock {chosen} of die {die} is none of those that can be emptied")
+                })),
+            }
         });
-        let chosen = chosen.unwrap_or_else(|what| {
-            debug_assert!(*is_added, "the built-in policy {name}: {what}");
-            *fault = Some(format!("the victim policy `{name}` failed: {what}"));
-            Greedy.choose(&mut view)
+        let chosen = chosen.unwrap_or_else(|| {
+            let random = chooser.random();
+            Greedy.choose(&mut VictimView { counts, closed_at, valid_most, closings, units, die, random })
         });
         let victim = all.start + chosen as usize;
         self.counts[victim] |= NOT_CLOSED;
@@ -635,7 +634,7 @@ impl Blocks {
 
     /// What the victim policy did wrong, if it did.
     pub(in crate::ftl) fn policy_fault(&self) -> Option<&str> {
-        self.chooser.fault.as_deref()
+        self.chooser.fault()
     }
 
     fn all_of(&self, die: u32) -> std::ops::Range<usize> {
@@ -767,18 +766,18 @@ impl Blocks {
         }
     }
 
-    /// Closes doomed open superblocks as they are. The collector's stays open until another one can take what
+    /// Closes doomed open superblocks as they are. The collector's stay open until another one can take what
     /// is being moved.
     fn close_doomed(&mut self, die: u32) {
-        for stream in [Stream::Host, Stream::Collector, Stream::Cache, Stream::Cold] {
+        for lane in Lane::streams(self.streams).chain([Lane::Cache, Lane::Cold]) {
             let of_die = &mut self.dies[die as usize];
-            let Some(open) = of_die.open[stream as usize] else { continue };
-            let is_collectors = matches!(stream, Stream::Collector | Stream::Cold);
+            let Some(open) = of_die.open[lane.index()] else { continue };
+            let is_collectors = matches!(lane, Lane::Collector(_) | Lane::Cold);
             let has_other = of_die.free.len() > of_die.spares as usize;
             if !self.doomed[open.block as usize] || is_collectors && !has_other {
                 continue;
             }
-            of_die.open[stream as usize] = None;
+            of_die.open[lane.index()] = None;
             let block = BlockId(open.block);
             self.fill(die, block, self.pages(block) - open.next_stripe);
         }
@@ -840,7 +839,7 @@ mod tests {
     fn blocks(gc: VictimPolicy) -> Blocks {
         let config = FtlConfig { user_units: 8, base: Base::Empty, gc, ..Default::default() };
         let base = BaseState::new(GEOMETRY, &config);
-        Blocks::new(GEOMETRY, &base, &config, 1, 1, |_| Marks::default())
+        Blocks::new(GEOMETRY, &base, &config, StreamCounts::SEPARATE, (1, 1), |_| Marks::default())
     }
 
     // If the host could open the last free superblock, garbage collection could never finish and the drive
@@ -848,13 +847,13 @@ mod tests {
     #[test]
     fn the_last_free_superblock_is_the_collectors() {
         let mut blocks = blocks(VictimPolicy::greedy());
-        let host: Vec<_> = std::iter::from_fn(|| blocks.take_stripe(0, Stream::Host)).collect();
+        let host: Vec<_> = std::iter::from_fn(|| blocks.take_stripe(0, Lane::Host(0))).collect();
         assert_eq!(host.len(), 10);
         assert_eq!(host[0], (BlockId(0), 0));
         assert_eq!(host[3], (BlockId(1), 1));
         assert_eq!(blocks.free(0), 1);
-        assert!(!blocks.has_space(0, Stream::Host));
-        assert_eq!(blocks.take_stripe(0, Stream::Collector), Some((BlockId(5), 0)));
+        assert!(!blocks.has_space(0, Lane::Host(0)));
+        assert_eq!(blocks.take_stripe(0, Lane::Collector(0)), Some((BlockId(5), 0)));
     }
 
     // A superblock with a program in flight has too low a count: as a victim, the arriving data would be
@@ -862,8 +861,8 @@ mod tests {
     #[test]
     fn a_superblock_is_no_victim_before_its_last_program_ended() {
         let mut blocks = blocks(VictimPolicy::greedy());
-        let (first, _) = blocks.take_stripe(0, Stream::Host).unwrap();
-        blocks.take_stripe(0, Stream::Host);
+        let (first, _) = blocks.take_stripe(0, Lane::Host(0)).unwrap();
+        blocks.take_stripe(0, Lane::Host(0));
         blocks.programmed(first, 0);
         assert_eq!(blocks.take_victim(0, 3), None);
         blocks.programmed(first, 2);
@@ -877,7 +876,7 @@ mod tests {
         let mut blocks = blocks(gc);
         for valid in valid {
             for stripe_valid in [valid / 2, valid - valid / 2] {
-                let (block, _) = blocks.take_stripe(0, Stream::Host).unwrap();
+                let (block, _) = blocks.take_stripe(0, Lane::Host(0)).unwrap();
                 blocks.programmed(block, stripe_valid);
             }
         }
@@ -930,7 +929,7 @@ mod tests {
     fn a_starved_collector_is_called() {
         let mut blocks = blocks(VictimPolicy::greedy());
         let program = |blocks: &mut Blocks| {
-            let (block, _) = blocks.take_stripe(0, Stream::Host).unwrap();
+            let (block, _) = blocks.take_stripe(0, Lane::Host(0)).unwrap();
             blocks.programmed(block, 2)
         };
         assert_eq!(program(&mut blocks), None);

@@ -5,12 +5,16 @@
 //! unit replaces it in its slot. Rewriting a unit in flight takes a second slot, and the first one's result
 //! is stale when it arrives.
 //!
+//! With several streams of the host the waiting units of each are also listed by themselves: a stripe takes
+//! units of one stream.
+//!
 //! A slot remembers the flash address of the unit's previous version ([`Slot::old`]), which stays valid until
 //! the new version is programmed: at every moment some version of the unit is in flash.
 
 use crate::ftl::map::table::Entry;
 use crate::placement::Route;
 use byteway_content::Content;
+use std::collections::VecDeque;
 
 const NONE: u32 = u32::MAX;
 
@@ -37,8 +41,12 @@ pub(in crate::ftl) struct Slot {
     /// reflects.
     pub(in crate::ftl) stamp: u64,
     pub(in crate::ftl) content: Content,
-    /// Number of the first stripe that should have held the unit and failed.
-    pub(in crate::ftl) failed_in: Option<u64>,
+    /// Number of a stripe before which none holds this unit, or one of a later slot: the first one that should
+    /// have held this unit and failed; with several streams, the next one when the slot was taken. None:
+    /// everything that is later is sent later.
+    pub(in crate::ftl) first_stripe: Option<u64>,
+    /// The stream of the host.
+    stream: u8,
     /// The I/O that wrote it, for a trace.
     pub(in crate::ftl) io: u32,
     /// Route of the command that wrote it.
@@ -58,10 +66,13 @@ pub(in crate::ftl) struct Buffer {
     first_waiting: u32,
     waiting: u32,
     next_sequence: u64,
+    /// With several streams, the waiting units of each, in order of sequence: sequence number and slot.
+    lanes: Vec<VecDeque<(u64, u32)>>,
 }
 
 impl Buffer {
-    pub(in crate::ftl) fn new(slots: u32) -> Self {
+    /// A buffer of `slots` slots, for units of `streams` streams.
+    pub(in crate::ftl) fn new(slots: u32, streams: u32) -> Self {
         let slot = |_| Slot {
             lpa: 0,
             old: Entry::UNMAPPED,
@@ -69,7 +80,8 @@ impl Buffer {
             sequence: 0,
             stamp: 0,
             content: Content::Zero,
-            failed_in: None,
+            first_stripe: None,
+            stream: 0,
             io: UNTRACED,
             route: Route::OWN,
             state: State::Free,
@@ -84,6 +96,7 @@ impl Buffer {
             first_waiting: NONE,
             waiting: 0,
             next_sequence: 1,
+            lanes: (0..if streams > 1 { streams } else { 0 }).map(|_| VecDeque::new()).collect(),
         }
     }
 
@@ -97,9 +110,17 @@ impl Buffer {
         self.waiting
     }
 
-    /// Sequence number of the oldest waiting unit; the next number if none waits.
-    pub(in crate::ftl) fn waiting_since(&self) -> u64 {
-        self.sequence_of(self.first_waiting)
+    /// Units of a stream that wait to be programmed.
+    pub(in crate::ftl) fn waiting_in(&self, stream: u8) -> u32 {
+        self.lanes.get(usize::from(stream)).map_or(self.waiting, |lane| lane.len() as u32)
+    }
+
+    /// Sequence number of the oldest waiting unit of a stream; the next number if none waits.
+    pub(in crate::ftl) fn waiting_since(&self, stream: u8) -> u64 {
+        match self.lanes.get(usize::from(stream)) {
+            None => self.sequence_of(self.first_waiting),
+            Some(lane) => lane.front().map_or(self.next_sequence, |(sequence, _)| *sequence),
+        }
     }
 
     /// Every slot below this sequence number has been programmed.
@@ -140,9 +161,10 @@ impl Buffer {
         self.slots[slot as usize].state == State::Waits
     }
 
-    /// Takes a slot for a unit. The caller holds a credit for it.
+    /// Takes a slot for a unit of a stream. The caller holds a credit for it.
     pub(in crate::ftl) fn take(
         &mut self,
+        stream: u8,
         lpa: u64,
         content: Content,
         io: u32,
@@ -160,7 +182,8 @@ impl Buffer {
             sequence,
             stamp: sequence,
             content,
-            failed_in: None,
+            first_stripe: None,
+            stream,
             io,
             route: Route::OWN,
             state: State::Waits,
@@ -176,12 +199,18 @@ impl Buffer {
             self.first_waiting = index;
         }
         self.waiting += 1;
+        if let Some(lane) = self.lanes.get_mut(usize::from(stream)) {
+            lane.push_back((sequence, index));
+        }
         index
     }
 
-    /// Marks the oldest waiting unit as in flight.
-    pub(in crate::ftl) fn send_first(&mut self) -> Option<u32> {
-        let index = self.first_waiting;
+    /// Marks the oldest waiting unit of a stream as in flight.
+    pub(in crate::ftl) fn send_first(&mut self, stream: u8) -> Option<u32> {
+        let index = match self.lanes.get_mut(usize::from(stream)) {
+            None => self.first_waiting,
+            Some(lane) => lane.pop_front().map_or(NONE, |(_, index)| index),
+        };
         if index == NONE {
             return None;
         }
@@ -189,9 +218,39 @@ impl Buffer {
         debug_assert!(slot.state == State::Waits && self.waiting > 0, "the first waiting slot waits");
         slot.state = State::InFlight;
         let next = slot.next;
-        self.first_waiting = self.next_waiting(next);
+        if self.first_waiting == index {
+            self.first_waiting = self.next_waiting(next);
+        }
         self.waiting -= 1;
         Some(index)
+    }
+
+    /// Moves a waiting unit, which was written again, to another stream.
+    pub(in crate::ftl) fn move_to(&mut self, index: u32, stream: u8) {
+        if self.slots[index as usize].stream != stream {
+            self.leave_lane(index);
+            self.slots[index as usize].stream = stream;
+            self.enter_lane(index);
+        }
+    }
+
+    /// Lists a waiting unit in its stream, in its place by sequence.
+    fn enter_lane(&mut self, index: u32) {
+        let Slot { stream, sequence, .. } = self.slots[index as usize];
+        if let Some(lane) = self.lanes.get_mut(usize::from(stream)) {
+            let place = lane.partition_point(|(other, _)| *other < sequence);
+            lane.insert(place, (sequence, index));
+        }
+    }
+
+    /// Takes a unit from the list of its stream.
+    fn leave_lane(&mut self, index: u32) {
+        let Slot { stream, sequence, .. } = self.slots[index as usize];
+        if let Some(lane) = self.lanes.get_mut(usize::from(stream)) {
+            let place =
+                lane.binary_search(&(sequence, index)).expect("a waiting unit is in its stream's list");
+            lane.remove(place);
+        }
     }
 
     /// The first waiting slot from `from` on.
@@ -209,12 +268,13 @@ impl Buffer {
         debug_assert_eq!(slot.state, State::InFlight, "only a unit in flight can have failed");
         let sequence = slot.sequence;
         slot.state = State::Waits;
-        slot.failed_in.get_or_insert(number);
+        slot.first_stripe.get_or_insert(number);
         if sequence < self.sequence_of(self.first_waiting) {
             // It may be older than units sent after it; the oldest is to go first again.
             self.first_waiting = index;
         }
         self.waiting += 1;
+        self.enter_lane(index);
     }
 
     /// Frees a slot whose unit was programmed, or dropped while it waited.
@@ -222,11 +282,13 @@ impl Buffer {
         let slot = &mut self.slots[index as usize];
         debug_assert_ne!(slot.state, State::Free, "a slot is freed once");
         let (previous, next) = (slot.previous, slot.next);
-        if slot.state == State::Waits {
-            self.waiting -= 1;
-        }
+        let waited = slot.state == State::Waits;
         slot.state = State::Free;
         slot.content = Content::Zero;
+        if waited {
+            self.waiting -= 1;
+            self.leave_lane(index);
+        }
         match previous {
             NONE => self.head = next,
             previous => self.slots[previous as usize].next = next,
@@ -270,28 +332,28 @@ mod tests {
     use super::*;
 
     fn taken(buffer: &mut Buffer, lpa: u64) -> u32 {
-        buffer.take(lpa, Content::Zero, UNTRACED, Entry::BASE, 0)
+        buffer.take(0, lpa, Content::Zero, UNTRACED, Entry::BASE, 0)
     }
 
     // Flush waits for the oldest slot: with a list out of order it would complete too early, or never.
     #[test]
     fn the_oldest_slot_tells_what_is_settled() {
-        let mut buffer = Buffer::new(4);
+        let mut buffer = Buffer::new(4, 1);
         let slots: Vec<u32> = (0..4).map(|lpa| taken(&mut buffer, lpa)).collect();
-        assert_eq!((buffer.waiting(), buffer.settled(), buffer.waiting_since()), (4, 1, 1));
-        assert_eq!(buffer.send_first(), Some(slots[0]));
-        assert_eq!(buffer.send_first(), Some(slots[1]));
-        assert_eq!((buffer.waiting(), buffer.settled(), buffer.waiting_since()), (2, 1, 3));
+        assert_eq!((buffer.waiting(), buffer.settled(), buffer.waiting_since(0)), (4, 1, 1));
+        assert_eq!(buffer.send_first(0), Some(slots[0]));
+        assert_eq!(buffer.send_first(0), Some(slots[1]));
+        assert_eq!((buffer.waiting(), buffer.settled(), buffer.waiting_since(0)), (2, 1, 3));
         buffer.free(slots[1]);
         assert_eq!(buffer.settled(), 1);
         buffer.free(slots[0]);
         assert_eq!(buffer.settled(), 3);
         buffer.free(slots[2]); // dropped while it waits
-        assert_eq!((buffer.waiting(), buffer.waiting_since()), (1, 4));
+        assert_eq!((buffer.waiting(), buffer.waiting_since(0)), (1, 4));
         let late = taken(&mut buffer, 9);
-        assert_eq!(buffer.send_first(), Some(slots[3]));
-        assert_eq!(buffer.send_first(), Some(late));
-        assert_eq!(buffer.send_first(), None);
+        assert_eq!(buffer.send_first(0), Some(slots[3]));
+        assert_eq!(buffer.send_first(0), Some(late));
+        assert_eq!(buffer.send_first(0), None);
         buffer.free(late);
         buffer.free(slots[3]);
         assert_eq!((buffer.used(), buffer.waiting(), buffer.settled()), (0, 0, 6));
@@ -300,26 +362,56 @@ mod tests {
     // A translation page dropped along with the host's units would leave flash behind the map.
     #[test]
     fn only_what_is_named_is_dropped() {
-        let mut buffer = Buffer::new(5);
+        let mut buffer = Buffer::new(5, 1);
         let slots: Vec<u32> = (0..5).map(|lpa| taken(&mut buffer, lpa)).collect();
-        assert_eq!(buffer.send_first(), Some(slots[0]));
+        assert_eq!(buffer.send_first(0), Some(slots[0]));
         assert_eq!(buffer.drop_waiting(|lpa| lpa != 2), 3);
-        assert_eq!((buffer.used(), buffer.waiting(), buffer.waiting_since()), (2, 1, 3));
-        assert_eq!(buffer.send_first(), Some(slots[2]));
+        assert_eq!((buffer.used(), buffer.waiting(), buffer.waiting_since(0)), (2, 1, 3));
+        assert_eq!(buffer.send_first(0), Some(slots[2]));
         assert_eq!(buffer.drop_waiting(|_| true), 0);
     }
 
     // A slot that is dropped while in flight would be freed twice, the second time as another unit's.
     #[test]
     fn what_is_under_way_behind_one_that_was_sent_back_is_not_dropped() {
-        let mut buffer = Buffer::new(5);
+        let mut buffer = Buffer::new(5, 1);
         let slots: Vec<u32> = (0..4).map(|lpa| taken(&mut buffer, lpa)).collect();
-        (0..3).for_each(|_| _ = buffer.send_first());
+        (0..3).for_each(|_| _ = buffer.send_first(0));
         buffer.send_back(slots[0], 1);
         assert_eq!((buffer.waiting(), buffer.drop_waiting(|_| true)), (2, 2));
         assert_eq!((buffer.used(), buffer.waiting()), (2, 0));
         buffer.free(slots[1]);
         buffer.free(slots[2]);
         assert_eq!((buffer.used(), buffer.settled()), (0, 5));
+    }
+
+    // A stripe with units of two streams would mix what the policy has told apart; a unit that is in no list is never programmed.
+    #[test]
+    fn each_stream_has_its_own_waiting_units_in_order() {
+        let mut buffer = Buffer::new(8, 2);
+        let take =
+            |buffer: &mut Buffer, stream| buffer.take(stream, 1, Content::Zero, UNTRACED, Entry::BASE, 0);
+        let slots = [0, 1, 1, 0, 1].map(|stream| take(&mut buffer, stream));
+        assert_eq!(
+            [0, 1].map(|stream| (buffer.waiting_in(stream), buffer.waiting_since(stream))),
+            [(2, 1), (3, 2)]
+        );
+        assert_eq!([buffer.send_first(1), buffer.send_first(0)], [Some(slots[1]), Some(slots[0])]);
+        assert_eq!((buffer.waiting(), buffer.settled()), (3, 1));
+        // The third is written again as one of the other stream, and keeps its age.
+        buffer.move_to(slots[2], 0);
+        assert_eq!(
+            [0, 1].map(|stream| (buffer.waiting_in(stream), buffer.waiting_since(stream))),
+            [(2, 3), (1, 5)]
+        );
+        buffer.send_back(slots[1], 7);
+        assert_eq!(
+            (buffer.waiting_since(1), buffer.waiting_in(1), buffer.slot(slots[1]).first_stripe),
+            (2, 2, Some(7))
+        );
+        buffer.free(slots[3]); // dropped while it waits
+        assert_eq!([buffer.send_first(0), buffer.send_first(0)], [Some(slots[2]), None]);
+        assert_eq!([0; 3].map(|_| buffer.send_first(1)), [Some(slots[1]), Some(slots[4]), None]);
+        assert_eq!((buffer.waiting(), buffer.waiting_since(0), buffer.waiting_since(1)), (0, 6, 6));
     }
 }

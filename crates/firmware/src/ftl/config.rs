@@ -1,7 +1,8 @@
 //! Parameters of a translation layer, and its errors.
 
 use crate::ftl::space::Space;
-use crate::policy::VictimPolicy;
+use crate::policy::stream::{STREAMS_MAX, StreamCounts};
+use crate::policy::{StreamPolicy, VictimPolicy};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_content::{BlockSize, Keep, UNIT_BYTES};
@@ -182,7 +183,10 @@ pub struct FtlConfig {
     pub read_cache_units: u32,
     /// Victim selection of garbage collection.
     pub gc: VictimPolicy,
-    /// Garbage collection of a die runs while no more than this many superblocks are free.
+    /// Streams of units: which of a die's open superblocks they go to.
+    pub streams: StreamPolicy,
+    /// Garbage collection of a die runs while no more than this many superblocks are free. Each stream of garbage collection beyond the
+    /// first adds one, here and to the reserve.
     pub gc_start_free_blocks: u32,
     /// Superblocks of a die reserved for garbage collection, at least one: without one it could not finish.
     pub gc_reserve_blocks: u32,
@@ -261,6 +265,17 @@ impl FtlConfig {
     /// Maximum slots of a write buffer.
     pub const BUFFER_UNITS_MAX: u32 = crate::ftl::map::table::Entry::SLOTS;
 
+    /// Superblocks of a die that the host leaves to garbage collection with these streams: one that can be opened for each stream, and those
+    /// beyond one that are asked for.
+    pub(in crate::ftl) fn reserve(&self, streams: StreamCounts) -> u32 {
+        self.gc_reserve_blocks.saturating_add(streams.collector - 1)
+    }
+
+    /// Free superblocks of a die at which garbage collection begins with these streams.
+    pub(in crate::ftl) fn start(&self, streams: StreamCounts) -> u32 {
+        self.gc_start_free_blocks.saturating_add(streams.collector - 1)
+    }
+
     /// Units that always occupy flash: the host's, and the translation pages if the map is cached.
     pub(in crate::ftl) fn units_held(&self) -> u64 {
         let map = Space::new(self.user_units, self.wide_map).map.1;
@@ -306,6 +321,7 @@ impl Default for FtlConfig {
             absorbs_parts: None,
             read_cache_units: 0,
             gc: VictimPolicy::default(),
+            streams: StreamPolicy::default(),
             gc_start_free_blocks: 2,
             gc_reserve_blocks: 1,
             plp: false,
@@ -349,6 +365,36 @@ pub enum FtlError {
         blocks: u32,
         /// The largest possible capacity.
         most: u64,
+    },
+    /// The streams leave too little spare for garbage collection.
+    #[error(
+        "{user_units} units of 4 KiB in the {streams} streams of `{policy}` take {needed} superblocks a die, and it has {blocks}, for \
+         {most} units at most; lower the capacity, add blocks, or choose a policy with fewer streams"
+    )]
+    ManyStreams {
+        /// The requested capacity.
+        user_units: u64,
+        /// The stream policy.
+        policy: String,
+        /// Its streams.
+        streams: u32,
+        /// Superblocks of a die that the capacity takes.
+        needed: u64,
+        /// Superblocks of a die.
+        blocks: u32,
+        /// The largest possible capacity.
+        most: u64,
+    },
+    /// The stream policy declares streams that a drive can't have.
+    #[error(
+        "the stream policy declares {host} streams of the host and {collector} of the collector: at least one of each, and at most \
+         {STREAMS_MAX} in all"
+    )]
+    StreamCounts {
+        /// Streams of the host.
+        host: u32,
+        /// Streams of the collector.
+        collector: u32,
     },
     /// The user capacity is zero.
     #[error("a drive has at least one unit of 4 KiB")]

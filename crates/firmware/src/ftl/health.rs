@@ -203,7 +203,7 @@ impl Inner {
         self.erased_some();
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
-        if !is_read_only || state.buffer.waiting() == 0 || !state.filling.ready.is_empty() {
+        if !is_read_only || state.buffer.waiting() == 0 || state.can_send() {
             return;
         }
         match state.end {

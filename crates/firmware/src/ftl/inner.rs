@@ -2,7 +2,7 @@
 //! operations are methods of [`Ftl`], [`Inner`] and [`State`] in the other files.
 
 use crate::ftl::base::BaseState;
-use crate::ftl::blocks::{Blocks, Stream};
+use crate::ftl::blocks::{Blocks, Lane};
 use crate::ftl::buffer::{Buffer, Slot};
 use crate::ftl::collect::collecting::Collecting;
 use crate::ftl::collect::idleness::Idleness;
@@ -17,11 +17,13 @@ use crate::ftl::map::{Cache, Mapping};
 use crate::ftl::read_cache::{Origin, ReadCache};
 use crate::ftl::scratch::Scratch;
 use crate::ftl::space::Space;
+use crate::ftl::streams::Streams;
 use crate::ftl::write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
 use crate::ftl::write::lock::Locks;
 use crate::ftl::write::parts::{Parts, Patch};
 use crate::ftl::write::superseded::Superseded;
 use crate::placement::Placement;
+use crate::policy::stream::StreamCounts;
 use byteway_clock::{Clock, Notify, Semaphore, TaskId};
 use byteway_content::Content;
 use byteway_flash::{DataEnd, Dump, Geometry, Ppa, Spare};
@@ -33,6 +35,8 @@ pub(super) struct State {
     pub(super) map: Mapping,
     pub(super) buffer: Buffer,
     pub(super) blocks: Blocks,
+    /// The stream policy, if it is to be asked.
+    pub(super) streams: Option<Box<Streams>>,
     pub(super) filling: Filling,
     pub(super) collecting: Collecting,
     pub(super) journal: Journal,
@@ -100,6 +104,7 @@ pub(super) struct Inner {
     pub(super) geometry: Geometry,
     pub(super) base: Rc<BaseState>,
     pub(super) config: FtlConfig,
+    pub(super) streams: StreamCounts,
     pub(super) space: Space,
     /// Credits for free buffer slots.
     pub(super) credits: Semaphore,
@@ -117,6 +122,18 @@ pub(super) struct Inner {
     pub(super) state: RefCell<State>,
     pub(super) scratch: RefCell<Vec<Scratch>>,
     pub(super) tasks: RefCell<Vec<TaskId>>,
+}
+
+impl Inner {
+    /// Superblocks of a die that the host leaves to garbage collection.
+    pub(super) fn reserve(&self) -> u32 {
+        self.config.reserve(self.streams)
+    }
+
+    /// Free superblocks of a die at which garbage collection begins.
+    pub(super) fn start(&self) -> u32 {
+        self.config.start(self.streams)
+    }
 }
 
 /// A drive's translation layer. Cheap to clone.
@@ -239,8 +256,11 @@ impl State {
 
     /// Updates whether a die can take a host stripe.
     pub(super) fn refresh(&mut self, die: u32) {
-        let idle = self.filling.in_flight[die as usize] < PROGRAMS_PER_DIE;
-        let has_space = self.blocks.has_space(die, Stream::Cache) || self.blocks.has_space(die, Stream::Host);
-        self.filling.ready.set(die, idle && has_space);
+        let State { filling, blocks, .. } = self;
+        let idle = filling.in_flight[die as usize] < PROGRAMS_PER_DIE;
+        for (stream, lane) in (0..).zip(&mut filling.lanes) {
+            let has_space = blocks.has_space(die, Lane::Cache) || blocks.has_space(die, Lane::Host(stream));
+            lane.ready.set(die, idle && has_space);
+        }
     }
 }

@@ -9,6 +9,7 @@
 //! The look-up of its map entries decides what a read returns. Flash keeps an erase from overtaking the read,
 //! and a superblock is erased only after the map has left it, so a read never needs a second look-up.
 
+mod asked;
 pub mod base;
 mod blocks;
 mod buffer;
@@ -26,6 +27,7 @@ mod recency;
 mod scratch;
 pub mod space;
 mod steady;
+mod streams;
 mod write;
 
 pub use base::greedy_write_amplification;
@@ -50,6 +52,7 @@ pub use write::exchange::Exchange;
 
 use crate::hardware::FlashCommands;
 use crate::placement::{Placement, WorkContext};
+use crate::policy::stream::StreamCounts;
 use crate::work::WorkKind;
 use base::BaseState;
 use blocks::{Blocks, Marks};
@@ -75,6 +78,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
+use streams::Streams;
 use write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
 use write::lock::Locks;
 use write::merge::MERGERS_MAX;
@@ -170,14 +174,16 @@ impl Ftl {
         } else {
             flash.stripes_per_wordline()
         };
+        let counts = config.streams.make().counts();
         if !config.is_bare {
-            check_capacity(&geometry, &config, wordline)?;
+            check_capacity(&geometry, &config, counts, wordline)?;
         }
         let dies = geometry.dies();
         // All saved units are restored, even if flash cannot take any of them, so each needs a slot.
         let has_parts = saved.as_ref().is_some_and(|dump| !dump.parts.is_empty());
         let restored = saved.as_ref().map_or(0, |dump| dump.units.len()) as u32;
-        let slots = config.write_buffer_units.max(2 * wordline * geometry.units_per_stripe()).max(restored);
+        let slots_least = 2 * wordline * geometry.units_per_stripe() * counts.host;
+        let slots = config.write_buffer_units.max(slots_least).max(restored);
         let writers: Vec<Writer> = (0..dies * PROGRAMS_PER_DIE).map(|_| Writer::new(clock, &flash)).collect();
         for block in
             (0..geometry.total_blocks()).map(BlockId).filter(|block| config.is_cache(&geometry, *block))
@@ -185,13 +191,15 @@ impl Ftl {
             flash.set_mode(block, Mode::OneBit);
         }
         let cache_pages = geometry.pages.div_ceil(flash.stripes_per_wordline());
-        let blocks = Blocks::new(geometry, &base, &config, wordline, cache_pages, Marks::of(&flash));
+        let marks = Marks::of(&flash);
+        let blocks = Blocks::new(geometry, &base, &config, counts, (wordline, cache_pages), marks);
         let takes_along = config.canary == Some(InjectedDefect::TakeAlong);
         let state = State {
             map: Mapping::new(space, &config),
-            buffer: Buffer::new(slots),
+            buffer: Buffer::new(slots, counts.host),
             blocks,
-            filling: Filling::new(&geometry, wordline, slots, takes_along, writers.len()),
+            streams: Streams::new(&config, counts, geometry.total_blocks()),
+            filling: Filling::new(&geometry, counts.host, (wordline, slots), takes_along, writers.len()),
             collecting: Collecting::new(dies),
             journal: Journal::new(space),
             checkpoints: Checkpoints::default(),
@@ -212,6 +220,7 @@ impl Ftl {
             geometry,
             base,
             config,
+            streams: counts,
             space,
             credits: Semaphore::new(clock, slots as usize),
             slots,
@@ -500,7 +509,9 @@ impl Ftl {
     /// What the policy that chooses victims did wrong, if it did: from then on they were chosen by
     /// [`Greedy`](crate::policy::victim::Greedy), and no figure is one of that policy.
     pub fn policy_fault(&self) -> Option<String> {
-        self.0.state.borrow().blocks.policy_fault().map(str::to_owned)
+        let state = self.0.state.borrow();
+        let of_streams = || state.streams.as_ref().and_then(|streams| streams.fault());
+        state.blocks.policy_fault().or_else(of_streams).map(str::to_owned)
     }
 
     /// Counters up to now.
@@ -822,7 +833,23 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     // reserve and the collector's open one are full of valid units, less than a wordline missing in each.
     // With no more user units than this limit, at least one die is not stuck. The steady state has its two
     // open superblocks, and the free ones, in addition.
-    check_capacity(geometry, config, 1)
+    check_capacity(geometry, config, validate_streams(config)?, 1)
+}
+
+/// Checks the numbers of streams.
+fn validate_streams(config: &FtlConfig) -> Result<StreamCounts, FtlError> {
+    let counts = config.streams.make().counts();
+    let StreamCounts { host, collector } = counts;
+    if !counts.is_valid() {
+        return Err(FtlError::StreamCounts { host, collector });
+    }
+    // The cache takes all writes of the host in order.
+    if !config.streams.is_separate() && config.upkeep.slc_blocks > 0 {
+        return Err(FtlError::Upkeep(
+            "a one-bit cache (slc_blocks) mixes the data of all streams: leave it out, or leave streams at `separate`",
+        ));
+    }
+    Ok(counts)
 }
 
 /// Checks the parameters of a tree of extents against the rest of the configuration.
@@ -841,16 +868,32 @@ fn validate_extents(extents: &ExtentConfig, config: &FtlConfig) -> Result<(), Ft
 }
 
 /// Checks that the array has space for the units, with wordlines of `wordline` stripes.
-fn check_capacity(geometry: &Geometry, config: &FtlConfig, wordline: u32) -> Result<(), FtlError> {
-    let without = u64::from(config.gc_reserve_blocks) + u64::from(config.upkeep.set_aside()) + 2;
+///
+/// Beyond the reserve a superblock of each die may be open for each stream. A victim has a wordline of stale
+/// units for each stream of garbage collection, each of which may have to pad one.
+fn check_capacity(
+    geometry: &Geometry,
+    config: &FtlConfig,
+    streams: StreamCounts,
+    wordline: u32,
+) -> Result<(), FtlError> {
+    let open = u64::from(streams.host) + u64::from(streams.collector);
+    let without = u64::from(config.reserve(streams)) + u64::from(config.upkeep.set_aside()) + open;
     let blocks = u64::from(geometry.blocks).saturating_sub(without);
-    let of_die = blocks
-        * u64::from(geometry.units_per_block().saturating_sub(wordline * geometry.units_per_stripe()) + 1);
-    let most = of_die * u64::from(geometry.dies());
+    let padding = wordline * geometry.units_per_stripe() * streams.collector;
+    let of_block = u64::from(geometry.units_per_block().saturating_sub(padding) + 1);
+    let dies = u64::from(geometry.dies());
+    let most = blocks * of_block * dies;
     let held = config.units_held();
-    if held > most {
-        let most = most.saturating_sub(held - config.user_units);
-        return Err(FtlError::TooLarge { user_units: config.user_units, blocks: geometry.blocks, most });
+    if held <= most {
+        return Ok(());
     }
-    Ok(())
+    let (user_units, blocks) = (config.user_units, geometry.blocks);
+    let most = most.saturating_sub(held - user_units);
+    if streams == StreamCounts::SEPARATE {
+        return Err(FtlError::TooLarge { user_units, blocks, most });
+    }
+    let needed = held.div_ceil(of_block * dies) + without;
+    let (policy, streams) = (config.streams.name().to_owned(), streams.host + streams.collector);
+    Err(FtlError::ManyStreams { user_units, policy, streams, needed, blocks, most })
 }

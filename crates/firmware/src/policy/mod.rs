@@ -5,13 +5,18 @@
 //! | module | decides |
 //! |---|---|
 //! | [`victim`] | which superblock garbage collection empties next |
+//! | [`stream`] | which of a die's open superblocks a write goes to |
 //!
 //! A policy has a name in scenarios. [`Policies`] adds names to the built-in ones.
 
 mod argument;
+mod kind;
 mod named;
+pub mod stream;
 pub mod victim;
 
 pub use argument::WrongArgument;
-pub use named::{MakeVictim, Policies, UnknownPolicy, is_file};
+pub use kind::{Made, Make};
+pub use named::{Named, Policies, UnknownPolicy, is_file};
+pub use stream::{Filler, MadeStream, Source, Stream, StreamCounts, StreamPolicy, StreamView};
 pub use victim::{Candidate, MadeVictim, Victim, VictimPolicy, VictimView};

@@ -1,48 +1,154 @@
 //! Policies by their names in scenarios.
 
 use super::argument::WrongArgument;
-use super::victim::built_in::BUILT_IN;
-use super::victim::{MadeVictim, Victim, VictimPolicy, VictimView};
+use super::kind::{Added, Kind, Made, Make};
+use super::stream::{Stream, StreamPolicy};
+use super::victim::{Victim, VictimPolicy};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-/// Makes a policy from the argument behind its name, such as the `2` of `d-choices:2`; without one, `None`.
-///
-/// # Errors
-/// What is wrong with the argument, and what would be right, each a clause.
-pub type MakeVictim = Arc<dyn Fn(Option<&str>) -> MadeVictim + Send + Sync>;
-
-/// A policy that is not built in.
-#[derive(Clone)]
-struct Added {
-    about: String,
-    hash: String,
-    make: MakeVictim,
-}
-
-/// Policies beyond the built-in ones, by name.
-#[derive(Clone, Default)]
-pub struct Policies {
-    victims: BTreeMap<String, Added>,
-    /// The program that has them.
+/// A policy under its name, from which each drive makes its own.
+pub struct Named<P: ?Sized> {
+    name: String,
+    hash: Option<String>,
+    /// The program that has it, of one that is not built in.
     build: String,
-    /// Of all drives, whatever their profiles name.
-    instead: Option<VictimPolicy>,
+    make: Arc<dyn Fn() -> Box<P> + Send + Sync>,
 }
 
-/// By names and versions: code can't be compared.
-impl PartialEq for Policies {
-    fn eq(&self, other: &Self) -> bool {
-        let names = |policies: &Policies| -> Vec<(String, String)> {
-            policies.victims.iter().map(|(name, added)| (name.clone(), added.hash.clone())).collect()
-        };
-        (names(self), &self.build, &self.instead) == (names(other), &other.build, &other.instead)
+impl<P: ?Sized> Named<P> {
+    /// A policy; `hash` tells the code of one that is not built in from other versions of it.
+    pub fn new(
+        name: impl Into<String>,
+        hash: Option<String>,
+        make: impl Fn() -> Box<P> + Send + Sync + 'static,
+    ) -> Self {
+        Named { name: name.into(), hash, build: String::new(), make: Arc::new(make) }
+    }
+
+    /// Its name, with its argument.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The version of its code, if it is not built in.
+    pub fn hash(&self) -> Option<&str> {
+        self.hash.as_deref()
+    }
+
+    /// One for a drive.
+    pub fn make(&self) -> Box<P> {
+        (self.make)()
     }
 }
 
-impl std::fmt::Debug for Policies {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.victims.keys()).finish()
+impl<P: ?Sized> Clone for Named<P> {
+    fn clone(&self) -> Self {
+        let Named { name, hash, build, make } = self;
+        Named { name: name.clone(), hash: hash.clone(), build: build.clone(), make: make.clone() }
+    }
+}
+
+/// By names and versions: code can't be compared.
+impl<P: ?Sized> PartialEq for Named<P> {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.hash, &self.build) == (&other.name, &other.hash, &other.build)
+    }
+}
+
+impl<P: ?Sized> fmt::Debug for Named<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Named")
+            .field("name", &self.name)
+            .field("hash", &self.hash)
+            .field("build", &self.build)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The policies of a kind beyond the built-in ones, by name.
+struct Set<P: ?Sized> {
+    added: BTreeMap<String, Added<P>>,
+    /// Of all drives, whatever their profiles name.
+    instead: Option<Named<P>>,
+}
+
+impl<P: ?Sized> Default for Set<P> {
+    fn default() -> Self {
+        Set { added: BTreeMap::new(), instead: None }
+    }
+}
+
+impl<P: ?Sized> Clone for Set<P> {
+    fn clone(&self) -> Self {
+        Set { added: self.added.clone(), instead: self.instead.clone() }
+    }
+}
+
+impl<P: ?Sized> PartialEq for Set<P> {
+    fn eq(&self, other: &Self) -> bool {
+        let versions = |set: &Self| -> Vec<(String, String)> {
+            set.added.iter().map(|(name, added)| (name.clone(), added.hash.clone())).collect()
+        };
+        (versions(self), &self.instead) == (versions(other), &other.instead)
+    }
+}
+
+impl<P: Kind + ?Sized> Set<P> {
+    fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.instead.is_none()
+    }
+
+    fn add(&mut self, name: String, added: Added<P>) {
+        let is_free = !P::built_in().iter().any(|built_in| built_in.name == name);
+        assert!(is_free, "`{name}` is the name of a built-in policy");
+        assert!(
+            !name.contains(':') && !is_file(&name),
+            "`{name}` is no name: a colon begins an argument, and .o or .bpf is of a file"
+        );
+        self.added.insert(name, added);
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&str, &str)> {
+        let built_in = P::built_in().iter().map(|built_in| (built_in.name, built_in.about));
+        built_in.chain(self.added.iter().map(|(name, added)| (name.as_str(), added.about.as_str())))
+    }
+
+    fn find(&self, text: &str, build: &str) -> Result<Named<P>, UnknownPolicy> {
+        let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let (hash, make): (_, Make<P>) = match self.added.get(name) {
+            Some(added) => (Some(added.hash.clone()), added.make.clone()),
+            None => {
+                let built_in = P::built_in().iter().find(|built_in| built_in.name == name);
+                let make = built_in.ok_or(UnknownPolicy::Name)?.make;
+                (None, Arc::new(make))
+            }
+        };
+        let made = make(argument).map_err(UnknownPolicy::Argument)?;
+        if let Some(wrong) = made.wrong() {
+            return Err(UnknownPolicy::Argument(wrong));
+        }
+        let argument = argument.map(str::to_owned);
+        // It was made with this argument just now; but code that is not built in may depend on more than that.
+        let made = move || make(argument.as_deref()).unwrap_or_else(P::unmade);
+        let build = if hash.is_some() { build.to_owned() } else { String::new() };
+        Ok(Named { build, ..Named::new(text, hash, made) })
+    }
+}
+
+/// Policies beyond the built-in ones, by name.
+#[derive(Clone, Default, PartialEq)]
+pub struct Policies {
+    victims: Set<dyn Victim>,
+    streams: Set<dyn Stream>,
+    /// The program that has them.
+    build: String,
+}
+
+impl fmt::Debug for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.victims.added.keys().chain(self.streams.added.keys())).finish()
     }
 }
 
@@ -58,17 +164,27 @@ impl Policies {
         name: impl Into<String>,
         about: impl Into<String>,
         hash: impl Into<String>,
-        make: impl Fn(Option<&str>) -> MadeVictim + Send + Sync + 'static,
+        make: impl Fn(Option<&str>) -> Made<dyn Victim> + Send + Sync + 'static,
     ) -> Self {
-        let (name, added) =
-            (name.into(), Added { about: about.into(), hash: hash.into(), make: Arc::new(make) });
-        let is_free = !BUILT_IN.iter().any(|built_in| built_in.name == name);
-        assert!(is_free, "`{name}` is the name of a built-in policy");
-        assert!(
-            !name.contains(':') && !is_file(&name),
-            "`{name}` is no name: a colon begins an argument, and .o or .bpf is of a file"
-        );
-        self.victims.insert(name, added);
+        let added = Added { about: about.into(), hash: hash.into(), make: Arc::new(make) };
+        self.victims.add(name.into(), added);
+        self
+    }
+
+    /// Adds a stream policy, as [`with_victim`](Policies::with_victim).
+    ///
+    /// # Panics
+    /// Same as `with_victim`.
+    #[must_use]
+    pub fn with_stream(
+        mut self,
+        name: impl Into<String>,
+        about: impl Into<String>,
+        hash: impl Into<String>,
+        make: impl Fn(Option<&str>) -> Made<dyn Stream> + Send + Sync + 'static,
+    ) -> Self {
+        let added = Added { about: about.into(), hash: hash.into(), make: Arc::new(make) };
+        self.streams.add(name.into(), added);
         self
     }
 
@@ -81,24 +197,29 @@ impl Policies {
 
     /// Whether there are none but the built-in ones.
     pub fn is_empty(&self) -> bool {
-        self.victims.is_empty() && self.instead.is_none()
+        self.victims.is_empty() && self.streams.is_empty()
     }
 
     /// Gives all drives this policy, whatever their profiles name.
     #[must_use]
-    pub fn with_victim_of_all(self, policy: VictimPolicy) -> Self {
-        Policies { instead: Some(policy), ..self }
+    pub fn with_victim_of_all(mut self, policy: VictimPolicy) -> Self {
+        self.victims.instead = Some(policy);
+        self
     }
 
     /// The policy of all drives, if they have one.
     pub fn victim_of_all(&self) -> Option<&VictimPolicy> {
-        self.instead.as_ref()
+        self.victims.instead.as_ref()
     }
 
     /// Names of victim policies, with what each does: the built-in ones first.
     pub fn victims(&self) -> impl Iterator<Item = (&str, &str)> {
-        let built_in = BUILT_IN.iter().map(|built_in| (built_in.name, built_in.about));
-        built_in.chain(self.victims.iter().map(|(name, added)| (name.as_str(), added.about.as_str())))
+        self.victims.each()
+    }
+
+    /// Names of stream policies, as [`victims`](Policies::victims).
+    pub fn streams(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.streams.each()
     }
 
     /// The victim policy with this name, `name` or `name:argument`.
@@ -106,34 +227,15 @@ impl Policies {
     /// # Errors
     /// There is none, or its argument is wrong.
     pub fn victim(&self, text: &str) -> Result<VictimPolicy, UnknownPolicy> {
-        let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-        let (hash, make): (_, MakeVictim) = match self.victims.get(name) {
-            Some(added) => (Some(added.hash.clone()), added.make.clone()),
-            None => {
-                let built_in = BUILT_IN.iter().find(|built_in| built_in.name == name);
-                let make = built_in.ok_or(UnknownPolicy::Name)?.make;
-                (None, Arc::new(make))
-            }
-        };
-        make(argument).map_err(UnknownPolicy::Argument)?;
-        let argument = argument.map(str::to_owned);
-        // It was made with this argument just now; but code that is not built in may depend on more than that.
-        let made = move || make(argument.as_deref()).unwrap_or_else(|wrong| Box::new(Unmade(wrong)));
-        let build = if hash.is_some() { self.build.clone() } else { String::new() };
-        Ok(VictimPolicy::new(text, hash, made).of_build(build))
-    }
-}
-
-/// A policy that could not be made again: it chooses nothing, and says why.
-struct Unmade(WrongArgument);
-
-impl Victim for Unmade {
-    fn choose(&mut self, _view: &mut VictimView<'_>) -> u32 {
-        u32::MAX
+        self.victims.find(text, &self.build)
     }
 
-    fn fault(&self) -> Option<String> {
-        Some(format!("it {}", self.0.what))
+    /// The stream policy with this name, `name` or `name:argument`.
+    ///
+    /// # Errors
+    /// There is none, its argument is wrong, or it declares streams that a drive can't have.
+    pub fn stream(&self, text: &str) -> Result<StreamPolicy, UnknownPolicy> {
+        self.streams.find(text, &self.build)
     }
 }
 

@@ -2,7 +2,8 @@
 //! too, and is maintained.
 
 use crate::crash::fixture::{
-    Case, Host, Model, cached_cases, cases, find_canaries, found, histories, lives, regions, share, tiny,
+    Case, Host, Model, cached_cases, cases, find_canaries, found, histories, lives, regions, share, streams,
+    tiny,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
@@ -146,6 +147,23 @@ fn seed_40000_a_page_says_a_place_that_was_left() {
 fn so_it_is_while_flash_fails_and_is_looked_after() {
     for case in upkeep_cases() {
         histories(&case, 0..30 * share(), history);
+    }
+}
+
+// Units of several streams lie in stripes out of their order, in more open superblocks than one: recovery must
+// find all of them, and a deallocation must end the older ones and no others.
+#[test]
+fn so_it_is_with_several_streams() {
+    for name in ["sepbit", "anywhere", "hot-cold:8"] {
+        for case in cases().into_iter().chain(upkeep_cases()) {
+            histories(&case.in_streams(streams(name)), 0..6 * share(), history);
+        }
+    }
+    for case in cached_cases() {
+        histories(&case.in_streams(streams("sepbit")), 0..3 * share(), history);
+    }
+    for case in upkeep_cases().into_iter().map(Case::absorbing) {
+        histories(&case.in_streams(streams("anywhere")).across(), 0..3 * share(), history);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Drives of every shape, as small and as full as possible, with all background maintenance and failing
 //! flash.
 
-use crate::crash::fixture::{Case, histories, regions, share};
+use crate::crash::fixture::{Case, histories, regions, share, streams};
 use crate::crash::hosts::history;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
@@ -123,6 +123,17 @@ fn drives_of_every_shape_keep_what_was_durable() {
         }
     }
     assert!(drives > 50, "{drives} of them are drives");
+}
+
+// The same with several streams, whose superblocks are longer and more.
+#[test]
+fn drives_of_every_shape_with_several_streams_keep_what_was_durable() {
+    for seed in 0..100 * share() {
+        let name = ["sepbit", "anywhere", "hot-cold:30"][seed as usize % 3];
+        if let Some(case) = drawn(seed) {
+            histories(&case.in_streams(streams(name)), seed..seed + 1, history);
+        }
+    }
 }
 
 // The same with the flash across a link.

@@ -6,8 +6,10 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
 use byteway_content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
 use byteway_device::{Drive, DriveConfig};
+use byteway_firmware::policy::{Policies, Stream as StreamChoice, StreamCounts, StreamPolicy, StreamView};
 use byteway_firmware::{
-    Base, Cycles, Ftl, FtlConfig, FtlError, InjectedDefect, MediaError, Placement, Region, Site, WorkKind,
+    Base, Cycles, Ftl, FtlConfig, FtlError, InjectedDefect, Maintenance, MediaError, Placement, Region, Site,
+    WorkKind,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, SlcTiming, Timing};
 use byteway_world::PoweredDrive;
@@ -236,6 +238,32 @@ impl Case {
         let config =
             FtlConfig { extents: Some(SMALL_NODES), base: Base::Empty, map_cache_pages: None, ..self.config };
         Case { config, ..self }
+    }
+
+    /// The same with a stream policy, on a die with as many more superblocks as its streams take, of longer
+    /// ones, and filled as far as possible. The one-bit cache is left out.
+    pub fn in_streams(self, streams: StreamPolicy) -> Case {
+        let counts = streams.make().counts();
+        let geometry = Geometry {
+            blocks: self.geometry.blocks + counts.further_blocks(),
+            pages: self.geometry.pages + self.wordline as u32 * counts.collector,
+            ..self.geometry
+        };
+        let upkeep = Maintenance { slc_blocks: 0, ..self.config.upkeep.clone() };
+        let user_units = geometry.total_units();
+        let config = FtlConfig { streams, upkeep, user_units, ..self.config };
+        let mut case = Case { config, geometry, ..self };
+        for _ in 0..8 {
+            let executor = Executor::new();
+            let medium = Ftl::medium(case.geometry, &case.config);
+            match medium.and_then(|medium| case.try_power_on(executor.clock(), medium, 0)) {
+                Err(FtlError::ManyStreams { most, .. } | FtlError::TooLarge { most, .. }) => {
+                    case.config.user_units = most
+                }
+                powered => return powered.map(|_| case).unwrap(),
+            }
+        }
+        panic!("{}: no capacity fits", case.name)
     }
 
     /// The same with absorption of partial writes, a few units at a time.
@@ -500,6 +528,27 @@ pub fn cached_cases() -> Vec<Case> {
         cases.push(Case { name, faults, geometry, wordline, config, meddles: false, is_far: false });
     }
     cases
+}
+
+/// As many streams as there can be, and units in any of them.
+struct Anywhere;
+
+impl StreamChoice for Anywhere {
+    fn counts(&self) -> StreamCounts {
+        StreamCounts { host: 4, collector: 4 }
+    }
+
+    fn place(&mut self, view: &mut StreamView<'_>) -> u32 {
+        (view.random() % 4) as u32
+    }
+}
+
+/// Stream policies: `anywhere`, or a built-in one.
+pub fn streams(name: &str) -> StreamPolicy {
+    match name {
+        "anywhere" => StreamPolicy::new(name, Some("1".into()), || Box::new(Anywhere)),
+        _ => Policies::default().stream(name).unwrap(),
+    }
 }
 
 /// Random histories of a case, each a seed and the poll of each power cut.

@@ -6,5 +6,5 @@
 mod alone;
 mod borrowed;
 mod corners;
-mod fixture;
+pub mod fixture;
 mod hosts;

@@ -11,6 +11,12 @@
 //! carry must be padded because there is no other victim, a stripe is gained nevertheless. If there is no
 //! victim at all, the die is full: by the check in `Ftl::new` some other die is not.
 //!
+//! With several streams of garbage collection there is a carry for each, and a victim has a wordline of stale
+//! units for each, since each carry may have to be padded. As long as a superblock is free each stream opens
+//! its own; the host leaves enough of them. Without a free one, as a power cut may leave a die, units of a
+//! stream without an open superblock go to one of another, so that all stripes that are left can be used, and
+//! what is said above of one stream holds for all together.
+//!
 //! Emptying for a reason other than space (`upkeep`) may free nothing, or only at its end:
 //!
 //! - It starts only when a superblock is free beyond the one that the host leaves, and its data fill at most
@@ -55,7 +61,7 @@ pub(in crate::ftl) mod retire;
 pub(in crate::ftl) mod upkeep;
 pub(in crate::ftl) mod window;
 
-use crate::ftl::blocks::Stream;
+use crate::ftl::blocks::Lane;
 use crate::ftl::collect::collecting::Cause;
 use crate::ftl::collect::nameless::Nameless;
 use crate::ftl::collect::upkeep::Standing;
@@ -81,6 +87,8 @@ struct Moved {
     ppa: Ppa,
     victim: BlockId,
     cause: Cause,
+    /// The stream that it goes to.
+    stream: u8,
     /// A read of it has failed before.
     is_doubtful: bool,
 }
@@ -117,6 +125,36 @@ struct Program {
     number: u64,
 }
 
+/// What goes to one stream.
+struct Bundle {
+    /// Units read and not yet programmed, and their contents.
+    carry: Vec<Moved>,
+    contents: Vec<Content>,
+    /// Units being programmed, and their division into stripes in this round.
+    flying: Vec<Moved>,
+    programs: Vec<Program>,
+    /// Programmed in earlier rounds, and waiting for the rest of the wordline. Their units come first in
+    /// `flying`.
+    held: Vec<Program>,
+}
+
+impl Bundle {
+    fn new(units: usize) -> Self {
+        Bundle {
+            carry: Vec::with_capacity(units),
+            contents: Vec::with_capacity(units),
+            flying: Vec::with_capacity(units),
+            programs: Vec::with_capacity(units),
+            held: Vec::with_capacity(8),
+        }
+    }
+
+    /// Whether units of a superblock are in it.
+    fn has_units_of(&self, block: BlockId) -> bool {
+        self.carry.iter().chain(&self.flying).any(|moved| moved.victim == block)
+    }
+}
+
 struct Collector {
     inner: Rc<Inner>,
     die: u32,
@@ -125,27 +163,22 @@ struct Collector {
     next_stripe: Option<u32>,
     /// Oldest first; all but the last wait for a carry to be programmed.
     victims: Vec<Emptied>,
-    /// Units read and not yet programmed, and their contents.
-    carry: Vec<Moved>,
-    contents: Vec<Content>,
-    /// The stream that takes the carry.
-    stream: Stream,
+    /// By stream; those of data that may stay for long are in the first.
+    bundles: Vec<Bundle>,
+    /// The bundles' units go to the lane of data that may stay for long.
+    is_cold: bool,
     /// Units to read again, after a failed program or read.
     again: Vec<Moved>,
     /// Scratch for scanning: the spare areas of the next stripes, and the map entries of their units.
     spares: Vec<Spare>,
     entries: Vec<Entry>,
-    /// State of this round: units being read, units being programmed, and the division of the latter into
-    /// stripes.
+    /// Scratch for dividing what was read among several streams.
+    divided: Vec<(Moved, Content)>,
+    /// State of this round: units being read, and superblocks being erased.
     reading: Vec<Moved>,
-    flying: Vec<Moved>,
-    programs: Vec<Program>,
     erasing: Vec<Emptied>,
     /// Dies may have become able to take host stripes.
     has_freed_space: bool,
-    /// Programmed in earlier rounds, and waiting for the rest of the wordline. Their units come first in
-    /// `flying`.
-    held: Vec<Program>,
     /// Victims are erased once deallocations before this sequence number are durable.
     erase_after: Option<u64>,
 }
@@ -159,18 +192,15 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, die: u32) {
         ticket,
         next_stripe: None,
         victims: Vec::with_capacity(4),
-        carry: Vec::with_capacity(units),
-        contents: Vec::with_capacity(units),
-        stream: Stream::Collector,
+        bundles: (0..inner.streams.collector).map(|_| Bundle::new(units)).collect(),
+        is_cold: false,
         again: Vec::new(),
         spares: Vec::with_capacity(units),
         entries: Vec::with_capacity(units),
+        divided: Vec::new(),
         reading: Vec::with_capacity(units),
-        flying: Vec::with_capacity(units),
-        programs: Vec::with_capacity(units),
         erasing: Vec::with_capacity(4),
         has_freed_space: false,
-        held: Vec::with_capacity(8),
         erase_after: None,
         inner,
     };
@@ -208,7 +238,8 @@ impl Collector {
         let service = (!placement.asks_to_collect()).then(|| placement.reserve(WorkKind::Collect, units));
         let outcome = self.ticket.wait().await;
         if placement.has_hardware() {
-            let programs = self.programs.iter().map(|program| u64::from(program.units)).sum();
+            let programs = self.bundles.iter().flat_map(|bundle| &bundle.programs);
+            let programs = programs.map(|program| u64::from(program.units)).sum();
             let commands = FlashCommands { reads: units, programs, erases: self.erasing.len() as u64 };
             placement.command_hardware(clock, byteway_clock::SpanId::NONE, clock.spans(), commands).await;
         }
@@ -231,9 +262,12 @@ impl Collector {
 
     /// Submits the operations of a round; false if there are none.
     fn plan(&mut self) -> bool {
-        debug_assert!(self.reading.is_empty() && self.programs.is_empty() && self.erasing.is_empty());
-        debug_assert_eq!(self.carry.len(), self.contents.len(), "each carried unit has a content");
-        if !self.held.is_empty() {
+        debug_assert!(self.reading.is_empty() && !self.programs_any() && self.erasing.is_empty());
+        debug_assert!(
+            self.bundles.iter().all(|bundle| bundle.carry.len() == bundle.contents.len()),
+            "each carried unit has a content"
+        );
+        if self.bundles.iter().any(|bundle| !bundle.held.is_empty()) {
             self.switch(false); // their superblock may have been closed meanwhile
         }
         loop {
@@ -243,18 +277,17 @@ impl Collector {
                 continue;
             }
             let is_switching = self.is_switching();
+            self.merge();
             self.program(is_switching);
             let reads_again = !self.again.is_empty();
             self.read_again();
             let erases = self.erase_after.is_none() && self.erases_any();
-            let looks = self.next_stripe.is_some()
-                && !is_switching
-                && !self.is_paused()
-                && (self.carry.len() as u32) < self.inner.geometry.units_per_stripe();
+            let looks =
+                self.next_stripe.is_some() && !is_switching && !self.is_paused() && !self.has_stripe();
             if looks {
                 self.scan();
             }
-            if !(self.reading.is_empty() && self.programs.is_empty() && self.erasing.is_empty()) {
+            if !(self.reading.is_empty() && !self.programs_any() && self.erasing.is_empty()) {
                 return true;
             }
             // Stripes without a valid unit only call for further scanning, and an erase at the end. Once
@@ -265,13 +298,51 @@ impl Collector {
         }
     }
 
-    /// Whether the carry must be programmed first, because the next victim's data go to another stream.
+    /// Whether a program of this round was submitted.
+    fn programs_any(&self) -> bool {
+        self.bundles.iter().any(|bundle| !bundle.programs.is_empty())
+    }
+
+    /// Whether what was read fills a stripe.
+    fn has_stripe(&self) -> bool {
+        let units = self.inner.geometry.units_per_stripe() as usize;
+        self.bundles.iter().any(|bundle| bundle.carry.len() >= units)
+    }
+
+    /// The lane of a bundle.
+    fn lane(&self, bundle: usize) -> Lane {
+        if self.is_cold { Lane::Cold } else { Lane::Collector(bundle as u8) }
+    }
+
+    /// Whether the carry must be programmed first, because the next victim's data go to another lane.
     fn is_switching(&mut self) -> bool {
         let Some(victim) = self.victims.last().filter(|_| self.next_stripe.is_some()) else { return false };
-        if self.carry.is_empty() && self.again.is_empty() && self.held.is_empty() {
-            self.stream = victim.cause.stream();
+        let is_cold = victim.cause.is_cold();
+        let has_none = |bundle: &Bundle| bundle.carry.is_empty() && bundle.held.is_empty();
+        if self.again.is_empty() && self.bundles.iter().all(has_none) {
+            self.is_cold = is_cold;
         }
-        self.stream != victim.cause.stream()
+        self.is_cold != is_cold
+    }
+
+    /// Without a free superblock, gives what goes to a stream without an open one to a stream that has one.
+    fn merge(&mut self) {
+        if self.bundles.len() == 1 || self.is_cold {
+            return;
+        }
+        let state = self.inner.state.borrow();
+        if state.blocks.free(self.die) > 0 {
+            return;
+        }
+        let has_space = |bundle: usize| state.blocks.has_space(self.die, Lane::Collector(bundle as u8));
+        // One that waits for the rest of a wordline first.
+        let with_space = (0..self.bundles.len()).filter(|bundle| has_space(*bundle));
+        let Some(to) = with_space.min_by_key(|bundle| self.bundles[*bundle].held.is_empty()) else { return };
+        for from in (0..self.bundles.len()).filter(|bundle| !has_space(*bundle)) {
+            let Ok([from, to]) = self.bundles.get_disjoint_mut([from, to]) else { continue };
+            to.carry.append(&mut from.carry);
+            to.contents.append(&mut from.contents);
+        }
     }
 
     /// Whether the victim can wait: it was chosen while the host was idle, and a request has come. In a purge
@@ -284,7 +355,7 @@ impl Collector {
         let state = self.inner.state.borrow();
         !state.collecting.is_idle
             && state.blocks.doomed_of(self.die) == 0
-            && state.blocks.free(self.die) > self.inner.config.gc_start_free_blocks
+            && state.blocks.free(self.die) > self.inner.start()
     }
 
     /// Whether an emptied victim can be erased.
@@ -331,7 +402,8 @@ impl Collector {
 
     /// Carries units that the map has in emptied victims, as unreadable.
     fn carry_nameless(&mut self) {
-        let Self { inner, victims, carry, contents, .. } = self;
+        let Self { inner, victims, bundles, .. } = self;
+        let Bundle { carry, contents, .. } = &mut bundles[0];
         for victim in victims.iter_mut().filter(|victim| victim.is_empty()) {
             if inner.state.borrow().blocks.valid(victim.block) == 0 {
                 continue;
@@ -340,7 +412,7 @@ impl Collector {
             victim.outstanding += found.len() as u32;
             for Nameless { lpa, sequence, from, ppa } in found {
                 let (victim, cause) = (victim.block, victim.cause);
-                carry.push(Moved { lpa, sequence, from, ppa, victim, cause, is_doubtful: false });
+                carry.push(Moved { lpa, sequence, from, ppa, victim, cause, stream: 0, is_doubtful: false });
                 contents.push(inner.substitute(lpa));
             }
         }
@@ -350,13 +422,12 @@ impl Collector {
     /// is then not scanned. After a deallocation of the whole drive, all victims are empty.
     fn choose(&mut self) -> bool {
         let (inner, die) = (&*self.inner, self.die);
-        let stripe_units = inner.geometry.units_per_stripe() as usize;
-        if self.carry.len() >= stripe_units || !self.again.is_empty() {
+        if self.has_stripe() || !self.again.is_empty() {
             return false;
         }
         let mut is_empty = false;
         let mut state = inner.state.borrow_mut();
-        let had_space = state.blocks.has_space(die, Stream::Host);
+        let had_space = state.streams_with_space(die);
         let gives_back = |victim: &&Emptied| state.blocks.gives_back(victim.block);
         // Emptied victims are as good as erased: at most they wait for the journal.
         let emptied = self.victims.iter().filter(|victim| victim.is_empty()).filter(gives_back).count();
@@ -369,10 +440,15 @@ impl Collector {
             );
             debug_assert!(self.victims.iter().all(|victim| victim.block != block), "it is a victim already");
             is_empty = state.blocks.valid(block) == 0;
+            if let Some(streams) = &mut state.streams
+                && !cause.is_cold()
+            {
+                streams.collects(block);
+            }
             self.next_stripe = (!is_empty).then_some(0);
             self.victims.push(Emptied { block, cause, outstanding: 0, scanned: is_empty });
         }
-        self.has_freed_space |= !had_space && state.blocks.has_space(die, Stream::Host);
+        self.has_freed_space |= state.streams_with_space(die) > had_space;
         is_empty
     }
 
@@ -401,7 +477,8 @@ impl Collector {
         let Self { inner, victims, spares, entries, reading, .. } = self;
         let geometry = &inner.geometry;
         let victim = victims.last_mut().expect("a victim is being scanned");
-        let state = inner.state.borrow();
+        let mut guard = inner.state.borrow_mut();
+        let state = &mut *guard;
         let pages = state.blocks.pages(victim.block);
         debug_assert!(first < pages && !victim.scanned, "all of it has been scanned");
         let stripe_units = geometry.units_per_stripe();
@@ -428,7 +505,12 @@ impl Collector {
                     mask |= 1 << unit;
                     let Spare { lpa, sequence } = *spare;
                     let victim = victim.block;
-                    reading.push(Moved { lpa, sequence, from, ppa, victim, cause, is_doubtful: false });
+                    let stream = match &mut state.streams {
+                        Some(streams) if !cause.is_cold() => streams.place_moved(lpa, victim),
+                        _ => 0,
+                    };
+                    let is_doubtful = false;
+                    reading.push(Moved { lpa, sequence, from, ppa, victim, cause, stream, is_doubtful });
                 }
             }
             if mask != 0 {
@@ -440,9 +522,38 @@ impl Collector {
         self.next_stripe = (!victim.scanned).then_some(first + stripes);
     }
 
-    /// Programs the carry, as far as it fills stripes and superblocks are available.
+    /// Programs the carries, as far as they fill stripes and superblocks are available.
     fn program(&mut self, is_switching: bool) {
-        let inner = &*self.inner;
+        // A carry is padded for the sake of the superblock that waits for longest; one after the other, since
+        // the first may do.
+        let oldest = self.victims.iter().find(|victim| victim.outstanding > 0).map(|victim| victim.block);
+        for index in 0..self.bundles.len() {
+            let is_awaited = self.bundles.len() == 1
+                || oldest.is_some_and(|block| self.bundles[index].has_units_of(block));
+            let may_pad = is_awaited && !self.programs_any() && self.may_pad(is_switching);
+            self.program_bundle(index, may_pad);
+        }
+    }
+
+    /// Whether nothing else will come to fill a wordline, and the superblock is awaited.
+    fn may_pad(&self, is_switching: bool) -> bool {
+        let state = self.inner.state.borrow();
+        (self.next_stripe.is_none() || is_switching)
+            && self.again.is_empty()
+            && self.erasing.is_empty()
+            && self.erase_after.is_none()
+            && (state.blocks.free(self.die) <= self.inner.reserve()
+                || state.blocks.doomed_of(self.die) > 0
+                || is_switching
+                || self.victims.iter().any(|victim| victim.cause.is_to_end()))
+    }
+
+    /// Programs the carry of a bundle; with `may_pad` also if it fills no stripe, and no other program is
+    /// submitted.
+    fn program_bundle(&mut self, index: usize, may_pad: bool) {
+        let lane = self.lane(index);
+        let Self { inner, bundles, die, ticket, .. } = self;
+        let Bundle { carry, contents, flying, programs, held } = &mut bundles[index];
         let stripe_units = inner.geometry.units_per_stripe() as usize;
         let mut guard = inner.state.borrow_mut();
         let state = &mut *guard;
@@ -450,37 +561,31 @@ impl Collector {
         let mut pads = false;
         // One priority for all: a more urgent stripe would overtake the one before it in its superblock, and
         // be refused.
-        let is_urgent = |moved: &Moved| state.priority(self.die, moved.cause) == Priority::Collector;
-        let priority = match self.carry.is_empty() || self.carry.iter().any(is_urgent) {
+        let is_urgent = |moved: &Moved| state.priority(*die, moved.cause) == Priority::Collector;
+        let priority = match carry.is_empty() || carry.iter().any(is_urgent) {
             true => Priority::Collector,
             false => Priority::Background,
         };
         loop {
-            let left = self.carry.len() - sent;
+            let left = carry.len() - sent;
             if left < stripe_units && !pads {
-                // Nothing else will come to fill the wordline, and the superblock is awaited.
-                pads = (left > 0 || !self.held.is_empty())
-                    && self.programs.is_empty()
-                    && (self.next_stripe.is_none() || is_switching)
-                    && self.again.is_empty()
-                    && self.erasing.is_empty()
-                    && self.erase_after.is_none()
-                    && (state.blocks.free(self.die) <= inner.config.gc_reserve_blocks
-                        || state.blocks.doomed_of(self.die) > 0
-                        || is_switching
-                        || self.victims.iter().any(|victim| victim.cause.is_to_end()));
+                pads = (left > 0 || !held.is_empty()) && programs.is_empty() && may_pad;
                 if !pads {
                     break;
                 }
             }
-            if pads && self.programs.last().is_some_and(|last| state.filling.wordlines.ends_with(last.stripe))
-            {
+            if pads && programs.last().is_some_and(|last| state.filling.ends_with(last.stripe)) {
                 break;
             }
-            let had = state.blocks.free(self.die);
-            let Some((block, stripe)) = state.blocks.take_stripe(self.die, self.stream) else { break };
-            if state.blocks.free(self.die) != had {
-                state.refresh(self.die);
+            let had = state.blocks.free(*die);
+            let Some((block, stripe)) = state.blocks.take_stripe(*die, lane) else { break };
+            if state.blocks.free(*die) != had {
+                state.refresh(*die);
+            }
+            if stripe == 0
+                && let Some(streams) = &mut state.streams
+            {
+                streams.opened(block, lane);
             }
             let units = left.min(stripe_units);
             debug_assert!(units == stripe_units || pads, "only the last stripe before a wait is padded");
@@ -488,14 +593,14 @@ impl Collector {
             let number = state.filling.next_number;
             batch.number = number;
             state.filling.next_number += 1;
-            let moved = self.carry[sent..sent + units].iter();
+            let moved = carry[sent..sent + units].iter();
             let spares = moved.clone().map(|moved| Spare { lpa: moved.lpa, sequence: moved.sequence });
-            let contents = self.contents[sent..sent + units].iter_mut().map(std::mem::take);
+            let contents = contents[sent..sent + units].iter_mut().map(std::mem::take);
             batch.units.extend(spares.zip(contents));
-            inner.flash.submit_program(block, stripe, batch, priority, &self.ticket);
-            self.programs.push(Program { block, stripe, units: units as u32, number });
-            state.collecting.moving[self.die as usize].push((block, stripe));
-            for moved in self.carry[sent..sent + units].chunk_by(|a, b| a.cause == b.cause) {
+            inner.flash.submit_program(block, stripe, batch, priority, ticket);
+            programs.push(Program { block, stripe, units: units as u32, number });
+            state.collecting.moving[*die as usize].push((block, stripe));
+            for moved in carry[sent..sent + units].chunk_by(|a, b| a.cause == b.cause) {
                 *state.counters.units_moved(moved[0].cause) += moved.len() as u64;
                 let pages = moved.iter().filter(|moved| inner.space.is_map(moved.lpa)).count();
                 state.counters.map_units_collected += pages as u64;
@@ -503,8 +608,8 @@ impl Collector {
             state.counters.units_programmed_padding += (stripe_units - units) as u64;
             sent += units;
         }
-        self.flying.extend(self.carry.drain(..sent));
-        self.contents.drain(..sent);
+        flying.extend(carry.drain(..sent));
+        contents.drain(..sent);
     }
 
     /// Completes the operations of a round; `failed` if any of them failed.
@@ -536,68 +641,96 @@ impl Collector {
     /// Receives the units read. An unreadable one is read once more; if that fails too, it is lost, and moved
     /// as unreadable.
     fn receive(&mut self, failed: bool) {
-        let start = self.contents.len();
+        let Self { inner, ticket, bundles, reading, again, .. } = self;
+        let Bundle { carry, contents, .. } = &mut bundles[0];
+        let start = contents.len();
         if failed {
-            for (index, moved) in self.reading.iter_mut().enumerate() {
-                moved.is_doubtful =
-                    self.ticket.is_unreadable(index) && !std::mem::take(&mut moved.is_doubtful);
+            for (index, moved) in reading.iter_mut().enumerate() {
+                moved.is_doubtful = ticket.is_unreadable(index) && !std::mem::take(&mut moved.is_doubtful);
             }
         }
-        self.ticket.take_contents(&mut self.contents);
-        debug_assert_eq!(self.contents.len() - start, self.reading.len(), "each unit read has a content");
-        for (moved, content) in self.reading.iter().zip(&mut self.contents[start..]) {
+        ticket.take_contents(contents);
+        debug_assert_eq!(contents.len() - start, reading.len(), "each unit read has a content");
+        for (moved, content) in reading.iter().zip(&mut contents[start..]) {
             if moved.is_known() {
-                *content = self.inner.base.content(moved.lpa);
+                *content = inner.base.content(moved.lpa);
             }
         }
         if !failed {
-            self.carry.append(&mut self.reading);
-            return;
+            carry.append(reading);
+            return self.divide(start);
         }
         let mut kept = start;
-        for (index, moved) in self.reading.drain(..).enumerate() {
+        for (index, moved) in reading.drain(..).enumerate() {
             if moved.is_doubtful {
-                self.again.push(moved);
+                again.push(moved);
                 continue;
             }
-            let content = match self.ticket.is_unreadable(index) {
-                true => self.inner.substitute(moved.lpa),
-                false => std::mem::take(&mut self.contents[start + index]),
+            let content = match ticket.is_unreadable(index) {
+                true => inner.substitute(moved.lpa),
+                false => std::mem::take(&mut contents[start + index]),
             };
-            self.contents[kept] = content;
-            self.carry.push(moved);
+            contents[kept] = content;
+            carry.push(moved);
             kept += 1;
         }
-        self.contents.truncate(kept);
+        contents.truncate(kept);
+        self.divide(start);
+    }
+
+    /// Divides what the first bundle has received, from `start` on, among the streams.
+    fn divide(&mut self, start: usize) {
+        if self.bundles.len() == 1 {
+            return;
+        }
+        let Bundle { carry, contents, .. } = &mut self.bundles[0];
+        self.divided.extend(carry.drain(start..).zip(contents.drain(start..)));
+        for (moved, content) in self.divided.drain(..) {
+            let bundle = &mut self.bundles[usize::from(moved.stream)];
+            bundle.carry.push(moved);
+            bundle.contents.push(content);
+        }
     }
 
     /// Moves the map to stripes that are safe, except for units rewritten meanwhile. Programmed stripes that
     /// are not safe wait for the rest of their wordline.
     fn switch(&mut self, failed: bool) {
-        self.held.append(&mut self.programs);
-        if failed {
-            self.sort_out();
+        for index in 0..self.bundles.len() {
+            let bundle = &mut self.bundles[index];
+            bundle.held.append(&mut bundle.programs);
+            if failed {
+                self.sort_out(index);
+            }
+            self.switch_bundle(index);
         }
         let inner = &*self.inner;
         let mut guard = inner.state.borrow_mut();
         let state = &mut *guard;
-        debug_assert_eq!(
-            self.held.iter().map(|program| program.units as usize).sum::<usize>(),
-            self.flying.len()
-        );
-        debug_assert_eq!(state.collecting.moving[self.die as usize].len(), self.held.len());
+        inner.settle_extents(state);
+        let moving = &mut state.collecting.moving[self.die as usize];
+        moving.clear();
+        let held = self.bundles.iter().flat_map(|bundle| &bundle.held);
+        moving.extend(held.map(|program| (program.block, program.stripe)));
+    }
+
+    fn switch_bundle(&mut self, index: usize) {
+        let lane = self.lane(index);
+        let Self { inner, bundles, victims, die, .. } = self;
+        let Bundle { held, flying, .. } = &mut bundles[index];
+        let mut guard = inner.state.borrow_mut();
+        let state = &mut *guard;
+        debug_assert_eq!(held.iter().map(|program| program.units as usize).sum::<usize>(), flying.len());
         // No later program can destroy the last stripe of a wordline, nor one in a closed or failed
         // superblock.
-        let opened = state.blocks.opened(self.die, self.stream);
-        let is_safe = |program: &Program| {
-            state.filling.wordlines.ends_with(program.stripe) || opened != Some(program.block)
-        };
-        let safe = self.held.iter().rposition(is_safe).map_or(0, |last| last + 1);
+        let opened = state.blocks.opened(*die, lane);
+        let is_safe =
+            |program: &Program| state.filling.ends_with(program.stripe) || opened != Some(program.block);
+        let safe = held.iter().rposition(is_safe).map_or(0, |last| last + 1);
         let mut moved = 0;
-        for program in self.held.drain(..safe) {
+        for program in held.drain(..safe) {
             let first = inner.geometry.ppa(program.block, program.stripe, 0).0;
             let mut valid = 0;
-            let units = &self.flying[moved..moved + program.units as usize];
+            let units = &flying[moved..moved + program.units as usize];
             let mut next = (first..).map(Ppa);
             // Losses are counted for each victim together: one look at its state instead of one for each
             // unit.
@@ -608,38 +741,34 @@ impl Collector {
                 if count > 0 {
                     state.blocks.lost(units[0].victim, count);
                 }
-                done(&mut self.victims, units[0].victim, units.len() as u32);
+                done(victims, units[0].victim, units.len() as u32);
                 valid += count;
             }
             moved += program.units as usize;
             state.blocks.programmed(program.block, valid); // no notification: the collector itself runs this
         }
-        inner.settle_extents(state);
-        self.flying.drain(..moved);
-        state.collecting.moving[self.die as usize].drain(..safe);
+        flying.drain(..moved);
     }
 
     /// After failed programs, reads again the units of these stripes, and of earlier stripes of their
     /// wordlines.
     #[cold]
-    fn sort_out(&mut self) {
-        let inner = &*self.inner;
+    fn sort_out(&mut self, index: usize) {
+        let Self { inner, bundles, again, .. } = self;
+        let Bundle { held, flying, .. } = &mut bundles[index];
         let mut guard = inner.state.borrow_mut();
         let state = &mut *guard;
-        let mut left = std::mem::take(&mut self.flying).into_iter();
-        let moving = &mut state.collecting.moving[self.die as usize];
-        moving.clear();
+        let mut left = std::mem::take(flying).into_iter();
         // A failed program may have destroyed earlier stripes of its wordline, so each stripe is checked for
         // its number.
         let mut failed = Vec::new();
-        self.held.retain(|program| {
+        held.retain(|program| {
             let units = left.by_ref().take(program.units as usize);
             let is_there = inner.flash.stripe_number(program.block, program.stripe) == Some(program.number);
             if is_there {
-                self.flying.extend(units);
-                moving.push((program.block, program.stripe));
+                flying.extend(units);
             } else {
-                self.again.extend(units);
+                again.extend(units);
                 failed.push(program.block);
             }
             is_there
@@ -678,6 +807,17 @@ fn done(victims: &mut [Emptied], block: BlockId, units: u32) {
 }
 
 impl crate::ftl::inner::State {
+    /// Number of the host's streams that can get a stripe in a die.
+    fn streams_with_space(&self, die: u32) -> usize {
+        let streams = 0..self.filling.lanes.len() as u8;
+        streams.filter(|stream| self.blocks.has_space(die, Lane::Host(*stream))).count()
+    }
+
+    /// Whether a stream of the host can get no stripe in a die.
+    pub(in crate::ftl) fn is_awaited(&self, die: u32) -> bool {
+        self.streams_with_space(die) < self.filling.lanes.len()
+    }
+
     /// Whether an emptied superblock may be erased. One that does not become free waits for one that is, so
     /// that the last free superblock never holds anything but duplicates.
     fn may_erase(&self, block: BlockId, die: u32) -> bool {

@@ -5,7 +5,7 @@
 //! it frees no more than it takes, and takes first: it starts only when a superblock is free beyond the
 //! reserve, which is withheld from the host until then (`Blocks::claim`).
 
-use crate::ftl::blocks::{Queue, Stream};
+use crate::ftl::blocks::Queue;
 use crate::ftl::collect::collecting::{Begun, Cause, InitialUpkeep, TURN};
 use crate::ftl::counters::FtlCounters;
 use crate::ftl::inner::Inner;
@@ -18,12 +18,9 @@ impl Cause {
         matches!(self, Cause::Retire | Cause::Refresh | Cause::Level | Cause::Fold)
     }
 
-    /// The stream that takes the moved data.
-    pub(in crate::ftl) fn stream(self) -> Stream {
-        match self {
-            Cause::Refresh | Cause::Level => Stream::Cold,
-            Cause::Space | Cause::Idle | Cause::Window | Cause::Retire | Cause::Fold => Stream::Collector,
-        }
+    /// Whether the moved data may stay for long, and have a lane of their own.
+    pub(in crate::ftl) fn is_cold(self) -> bool {
+        matches!(self, Cause::Refresh | Cause::Level)
     }
 }
 
@@ -73,7 +70,7 @@ impl State {
             return Some(begun);
         }
         let config = &inner.config;
-        let (reserve, start) = (config.gc_reserve_blocks, config.gc_start_free_blocks);
+        let (reserve, start) = (inner.reserve(), inner.start());
         let free = self.blocks.free(die) + standing.erasing;
         // Superblocks being erased are as good as free, and present victims will be without a further choice.
         let is_short = free + standing.victims <= start;
@@ -94,9 +91,9 @@ impl State {
         if !is_wanted && !is_idle && !is_doomed && !is_in_window {
             return None;
         }
-        let fits = free > 0 || standing.victims > 0 && self.blocks.stripes_left(die, Stream::Collector) > 0;
-        let wordline = self.filling.wordlines.stripes() * inner.geometry.units_per_stripe();
-        let valid_most = inner.geometry.units_per_block().saturating_sub(wordline);
+        let fits = free > 0 || standing.victims > 0 && self.blocks.has_collectors_stripes(die);
+        let padding = self.filling.wordline() * inner.geometry.units_per_stripe() * inner.streams.collector;
+        let valid_most = inner.geometry.units_per_block().saturating_sub(padding);
         // An empty victim needs no space.
         let valid_most = if fits { valid_most } else { 0 };
         let victim = self.blocks.take_victim(die, valid_most);
@@ -155,7 +152,7 @@ impl State {
 
     /// Takes the next such work, if a superblock is free beyond the reserve.
     fn take_due(&mut self, inner: &Inner, die: u32) -> Option<(BlockId, Cause)> {
-        if self.blocks.free(die) <= inner.config.gc_reserve_blocks {
+        if self.blocks.free(die) <= inner.reserve() {
             return None;
         }
         if let Some(block) = self.blocks.take_queued(die, Queue::Retiring) {
@@ -218,8 +215,7 @@ impl State {
 
     /// Priority of a collector's operations for a cause.
     pub(in crate::ftl) fn priority(&self, die: u32, cause: Cause) -> Priority {
-        let awaited =
-            matches!(cause, Cause::Space | Cause::Window) || !self.blocks.has_space(die, Stream::Host);
+        let awaited = matches!(cause, Cause::Space | Cause::Window) || self.is_awaited(die);
         if awaited { Priority::Collector } else { Priority::Background }
     }
 }

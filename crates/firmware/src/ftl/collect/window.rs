@@ -39,7 +39,7 @@ impl Ftl {
         if state.filling.next_number <= 1 || state.is_read_only() {
             return;
         }
-        let until = inner.config.gc_start_free_blocks.saturating_add(blocks).saturating_add(1);
+        let until = inner.start().saturating_add(blocks).saturating_add(1);
         let mut is_open = false;
         for die in 0..inner.geometry.dies() {
             let free = state.blocks.free(die);
@@ -71,7 +71,7 @@ impl Ftl {
             windows: state.counters.collection_windows,
             dies_in_window: in_window.count() as u32,
             free_least: (0..inner.geometry.dies()).map(|die| state.blocks.free(die)).min().unwrap_or(0),
-            free_start: inner.config.gc_start_free_blocks,
+            free_start: inner.start(),
         }
     }
 }

@@ -47,15 +47,12 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
 
 impl State {
     /// Lowest number of a host stripe that is unfinished, or that failed and whose units are not programmed
-    /// yet. Everything numbered later is in stripes from there on, though these may be finished.
+    /// yet; with several streams, that could have held a unit that still waits. Everything numbered later is
+    /// in stripes from there on, though these may be finished.
     fn first_unfinished(&self) -> u64 {
         let in_flight = self.filling.jobs.iter().filter_map(|job| job.number);
-        let failed = self.buffer.iter().filter_map(|slot| slot.failed_in);
-        in_flight
-            .chain(self.filling.wordlines.lowest())
-            .chain(failed)
-            .min()
-            .unwrap_or(self.filling.next_number)
+        let late = self.buffer.iter().filter_map(|slot| slot.first_stripe);
+        in_flight.chain(self.filling.lowest_held()).chain(late).min().unwrap_or(self.filling.next_number)
     }
 
     /// Runs of the translation pages in flash.

@@ -228,7 +228,7 @@ impl<'a> Recovery<'a> {
     /// state cost nothing.
     async fn look_at_blocks(&mut self) {
         let (flash, geometry) = (&self.inner.flash, self.inner.geometry);
-        let wordline = self.inner.state.borrow().filling.wordlines.stripes();
+        let wordline = self.inner.state.borrow().filling.wordline();
         // Round-robin over the dies, so that all of them read in parallel.
         let turns = (0..geometry.blocks).flat_map(|block| (0..geometry.dies()).map(move |die| (die, block)));
         for block in turns.map(|(die, block)| geometry.block(die, block)) {
@@ -797,7 +797,8 @@ impl<'a> Recovery<'a> {
         let (marks, found) = (Marks::of(&inner.flash), |block: BlockId| found[block.0 as usize]);
         debug_assert_eq!(state.buffer.used(), 0, "no request runs before recovery is complete");
         let cache_pages = state.blocks.cache_pages();
-        state.blocks = Blocks::recovered(geometry, &inner.base, config, cache_pages, marks, counts, found);
+        let streams = (config, inner.streams);
+        state.blocks = Blocks::recovered(geometry, &inner.base, streams, cache_pages, marks, counts, found);
         (state.map.table, state.map.pages, state.journal) = (map, pages, journal);
         state.make_extents(inner);
         *state.buffer.counter() = next_sequence;

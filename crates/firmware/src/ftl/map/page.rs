@@ -70,11 +70,11 @@ mod tests {
     fn a_page_says_what_flash_has() {
         for (is_wide, last) in [(false, 2048..3000), (true, 2560..3000)] {
             let space = Space::new(3000, is_wide);
-            let mut buffer = Buffer::new(4);
+            let mut buffer = Buffer::new(4, 1);
             let mut map = Table::new(space);
             map.set(1024, Entry::flash(Ppa(77)));
             map.set(1025, Entry::UNMAPPED);
-            let slot = buffer.take(1026, Content::Zero, UNTRACED, Entry::flash(Ppa(5)), 0);
+            let slot = buffer.take(0, 1026, Content::Zero, UNTRACED, Entry::flash(Ppa(5)), 0);
             map.set(1026, Entry::slot(slot));
             let pages = Pages::new(space, false);
             let page = space.page_of(1024);
@@ -99,7 +99,7 @@ mod tests {
             let last = if is_wide { Geometry::UNITS_MAX as u64 } else { Geometry::NARROW_UNITS_MAX } - 1;
             map.set(0, Entry::LOST);
             map.set(1, Entry::flash(Ppa(last)));
-            let bytes = encode(&map, &Buffer::new(4), space, 0);
+            let bytes = encode(&map, &Buffer::new(4, 1), space, 0);
             let said: Vec<Entry> = decode(&bytes, space, 0).take(2).map(|(_, entry)| entry).collect();
             assert_eq!(said, [Entry::LOST, Entry::flash(Ppa(last))]);
         }

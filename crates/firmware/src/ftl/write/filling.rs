@@ -17,46 +17,87 @@ pub(in crate::ftl) struct Filling {
     pub(in crate::ftl) flush_to: u64,
     /// Deallocations before this sequence number have dropped units from the buffer.
     pub(in crate::ftl) dropped_to: u64,
-    /// The die whose turn it is.
-    pub(in crate::ftl) next_die: u32,
-    /// Dies that can take a host stripe.
-    pub(in crate::ftl) ready: DieSet,
     /// Host programs in flight, by die.
     pub(in crate::ftl) in_flight: Vec<u32>,
-    pub(in crate::ftl) wordlines: Wordlines,
+    /// The streams of the host.
+    pub(in crate::ftl) lanes: Vec<HostLane>,
+    /// Maximum number of wordlines in progress: the slots of all their units are occupied until they end.
+    wordlines_most: u32,
     pub(in crate::ftl) jobs: Vec<Job>,
     pub(in crate::ftl) idle_jobs: Vec<u32>,
     /// Scratch for traces: the I/Os whose units a stripe holds.
     pub(in crate::ftl) ios: Vec<u32>,
 }
 
+/// A stream of the host.
+pub(in crate::ftl) struct HostLane {
+    /// The die whose turn it is.
+    pub(in crate::ftl) next_die: u32,
+    /// Dies that can take a stripe of it.
+    pub(in crate::ftl) ready: DieSet,
+    pub(in crate::ftl) wordlines: Wordlines,
+}
+
 impl Filling {
-    /// State for wordlines of `wordline` stripes, a buffer of `slots`, and at most `jobs` programs in flight;
-    /// for `takes_along` see [`Wordlines::new`].
+    /// State for `streams` streams of the host, wordlines of `wordline` stripes, a buffer of `slots`, and at
+    /// most `jobs` programs in flight; for `takes_along` see [`Wordlines::new`].
     pub(in crate::ftl) fn new(
         geometry: &Geometry,
-        wordline: u32,
-        slots: u32,
+        streams: u32,
+        (wordline, slots): (u32, u32),
         takes_along: bool,
         jobs: usize,
     ) -> Self {
+        let lane = |_| HostLane {
+            next_die: 0,
+            ready: DieSet::new(geometry.dies()),
+            wordlines: Wordlines::new(geometry, wordline, takes_along),
+        };
+        // A part of a stripe may wait in each stream beside them.
+        let units = geometry.units_per_stripe();
+        let wordlines_most = slots.saturating_sub(streams * units) / (wordline * units);
         Filling {
             next_number: 1,
             flush_to: 0,
             dropped_to: 0,
-            next_die: 0,
-            ready: DieSet::new(geometry.dies()),
             in_flight: vec![0; geometry.dies() as usize],
-            wordlines: Wordlines::new(geometry, wordline, slots, takes_along),
+            lanes: (0..streams).map(lane).collect(),
+            wordlines_most: wordlines_most.max(streams),
             jobs: (0..jobs).map(|_| Job::new(geometry)).collect(),
             idle_jobs: (0..jobs as u32).rev().collect(),
             ios: Vec::new(),
         }
     }
+
+    /// Stripes of a wordline.
+    pub(in crate::ftl) fn wordline(&self) -> u32 {
+        self.lanes[0].wordlines.stripes()
+    }
+
+    /// Whether a stripe is the last one of its wordline.
+    pub(in crate::ftl) fn ends_with(&self, stripe: u32) -> bool {
+        self.lanes[0].wordlines.ends_with(stripe)
+    }
+
+    /// Lowest number of a held stripe.
+    pub(in crate::ftl) fn lowest_held(&self) -> Option<u64> {
+        self.lanes.iter().filter_map(|lane| lane.wordlines.lowest()).min()
+    }
+
+    /// Whether a stream may begin another wordline. One is kept for each stream, or a stream without one
+    /// would wait for others, which may have nothing to end theirs with.
+    pub(in crate::ftl) fn may_begin(&self, stream: usize) -> bool {
+        let begun = |lane: &HostLane| lane.wordlines.count();
+        let kept = self.lanes.iter().filter(|lane| begun(lane) == 0).count() as u32;
+        begun(&self.lanes[stream]) == 0
+            || self.lanes.iter().map(begun).sum::<u32>() + kept < self.wordlines_most
+    }
 }
 
 /// A host program in flight.
 pub(in crate::ftl) struct Job {
+    /// The stream of the host.
+    pub(super) stream: u8,
     pub(super) block: BlockId,
     pub(super) stripe: u32,
     /// Number of the stripe, in order of allocation; None while the job is idle.
@@ -68,7 +109,7 @@ pub(in crate::ftl) struct Job {
 impl Job {
     pub(in crate::ftl) fn new(geometry: &Geometry) -> Self {
         let slots = Vec::with_capacity(geometry.units_per_stripe() as usize);
-        Job { block: BlockId(0), stripe: 0, number: None, slots }
+        Job { stream: 0, block: BlockId(0), stripe: 0, number: None, slots }
     }
 }
 

@@ -23,7 +23,7 @@ pub(in crate::ftl) mod superseded;
 pub(in crate::ftl) mod wordline;
 
 use crate::ftl::base::BaseState;
-use crate::ftl::blocks::Stream;
+use crate::ftl::blocks::Lane;
 use crate::ftl::buffer::UNTRACED;
 use crate::ftl::config::Base;
 use crate::ftl::config::MediaError;
@@ -460,80 +460,101 @@ impl Inner {
 
     /// Sends stripes to dies while there is a stripe to send and a die to take it.
     pub(in crate::ftl) fn dispatch(&self) {
-        let stripe_units = self.geometry.units_per_stripe();
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
-        loop {
-            let waiting = state.buffer.waiting();
-            let urgent = waiting > 0 && state.buffer.waiting_since() < state.filling.flush_to;
-            let full = waiting >= stripe_units;
-            if !full
-                && !urgent
-                && !state.filling.wordlines.must_end(&state.filling.ready, state.filling.flush_to)
+        while let Some((stream, die)) = self.next_program(state) {
+            self.send(state, stream, die);
+        }
+    }
+
+    /// The stream to send a stripe of, and the die to take it: of several streams the one with the oldest
+    /// unit that waits.
+    fn next_program(&self, state: &mut State) -> Option<(u8, u32)> {
+        let State { filling, buffer, collecting, .. } = state;
+        let (mut is_wanted, mut next): (bool, Option<(u64, u8, u32)>) = (false, None);
+        for (stream, lane) in (0..).zip(&filling.lanes) {
+            let (waiting, since) = (buffer.waiting_in(stream), buffer.waiting_since(stream));
+            let urgent = waiting > 0 && since < filling.flush_to;
+            let full = waiting >= self.geometry.units_per_stripe();
+            let (ready, wordlines) = (&lane.ready, &lane.wordlines);
+            if !full && !urgent && !wordlines.must_end(ready, filling.flush_to) {
+                continue;
+            }
+            is_wanted = true;
+            let may_begin = filling.may_begin(stream.into());
+            let die = wordlines.choose(ready, lane.next_die, full, urgent, filling.flush_to, may_begin);
+            if let Some(die) = die
+                && next.is_none_or(|(oldest, ..)| since < oldest)
             {
-                return;
+                next = Some((since, stream, die));
             }
-            let (ready, wordlines) = (&state.filling.ready, &state.filling.wordlines);
-            let Some(die) =
-                wordlines.choose(ready, state.filling.next_die, full, urgent, state.filling.flush_to)
-            else {
-                // All dies are busy or full: wake every collector once, since any of them may free space.
-                if !std::mem::replace(&mut state.collecting.roused, true) {
-                    self.signals.collectors.iter().for_each(Notify::notify_one);
-                }
-                return;
-            };
-            state.filling.next_die = (die + 1) % self.geometry.dies();
-            let is_cached =
-                !state.filling.wordlines.is_begun(die) && state.blocks.has_space(die, Stream::Cache);
-            let stream = if is_cached { Stream::Cache } else { Stream::Host };
-            let (block, stripe) = state.blocks.take_stripe(die, stream).expect("a ready die has a stripe");
-            let index =
-                state.filling.idle_jobs.pop().expect("there is a job for each program that can be in flight");
-            let job = &mut state.filling.jobs[index as usize];
-            debug_assert!(job.slots.is_empty() && job.number.is_none(), "an idle job has no program");
-            (job.block, job.stripe) = (block, stripe);
-            let mut batch = self.flash.take_batch();
-            (batch.number, job.number) = (state.filling.next_number, Some(state.filling.next_number));
-            state.filling.next_number += 1;
-            // Taken before `send_first` advances it: the wordline must know its oldest unit.
-            let first = (waiting > 0).then(|| state.buffer.waiting_since());
-            if !is_cached {
-                state.filling.wordlines.give(die, block, stripe, first);
-            }
-            let mut map_units = 0;
-            for _ in 0..stripe_units.min(waiting) {
-                let Some(slot) = state.buffer.send_first() else { break };
-                let unit = state.buffer.slot(slot);
-                batch.units.push((Spare { lpa: unit.lpa, sequence: unit.stamp }, unit.content.clone()));
-                job.slots.push(slot);
-                map_units += u64::from(self.space.is_map(unit.lpa));
-            }
-            let units = batch.units.len() as u64;
-            state.counters.units_programmed_host += units - map_units;
-            state.counters.units_programmed_map += map_units;
-            state.counters.units_programmed_cache += if is_cached { units } else { 0 };
-            state.counters.units_programmed_padding += u64::from(stripe_units) - units;
-            debug_assert!(
-                state.filling.in_flight[die as usize] < filling::PROGRAMS_PER_DIE,
-                "a ready die has a free program"
-            );
-            state.filling.in_flight[die as usize] += 1;
-            state.refresh(die);
-            let writer = &self.writers[index as usize];
-            let traced = self.clock.is_traced();
-            if traced {
-                state.work_for_writers(&self.clock, index);
-            }
-            self.flash.submit_program(block, stripe, batch, Priority::HostProgram, &writer.ticket);
-            if traced {
-                self.clock.swap_ios(&mut state.filling.ios);
-            }
-            writer.start.notify_one();
-            // A new superblock was opened, so fewer are free.
-            if stripe == 0 {
-                self.signals.collectors[die as usize].notify_one();
-            }
+        }
+        // All dies are busy or full: wake every collector once, since any of them may free space.
+        if is_wanted && next.is_none() && !std::mem::replace(&mut collecting.roused, true) {
+            self.signals.collectors.iter().for_each(Notify::notify_one);
+        }
+        next.map(|(_, stream, die)| (stream, die))
+    }
+
+    /// Sends a stripe of a stream to a die.
+    fn send(&self, state: &mut State, stream: u8, die: u32) {
+        let stripe_units = self.geometry.units_per_stripe();
+        let filling = &mut state.filling;
+        let host_lane = &mut filling.lanes[usize::from(stream)];
+        host_lane.next_die = (die + 1) % self.geometry.dies();
+        let is_cached = !host_lane.wordlines.is_begun(die) && state.blocks.has_space(die, Lane::Cache);
+        let lane = if is_cached { Lane::Cache } else { Lane::Host(stream) };
+        let (block, stripe) = state.blocks.take_stripe(die, lane).expect("a ready die has a stripe");
+        if stripe == 0
+            && let Some(streams) = &mut state.streams
+        {
+            streams.opened(block, lane);
+        }
+        let index = filling.idle_jobs.pop().expect("there is a job for each program that can be in flight");
+        let job = &mut filling.jobs[index as usize];
+        debug_assert!(job.slots.is_empty() && job.number.is_none(), "an idle job has no program");
+        (job.stream, job.block, job.stripe) = (stream, block, stripe);
+        let mut batch = self.flash.take_batch();
+        (batch.number, job.number) = (filling.next_number, Some(filling.next_number));
+        filling.next_number += 1;
+        // Taken before `send_first` advances it: the wordline must know its oldest unit.
+        let waiting = state.buffer.waiting_in(stream);
+        let first = (waiting > 0).then(|| state.buffer.waiting_since(stream));
+        if !is_cached {
+            host_lane.wordlines.give(die, block, stripe, first);
+        }
+        let mut map_units = 0;
+        for _ in 0..stripe_units.min(waiting) {
+            let Some(slot) = state.buffer.send_first(stream) else { break };
+            let unit = state.buffer.slot(slot);
+            batch.units.push((Spare { lpa: unit.lpa, sequence: unit.stamp }, unit.content.clone()));
+            job.slots.push(slot);
+            map_units += u64::from(self.space.is_map(unit.lpa));
+        }
+        let units = batch.units.len() as u64;
+        state.counters.units_programmed_host += units - map_units;
+        state.counters.units_programmed_map += map_units;
+        state.counters.units_programmed_cache += if is_cached { units } else { 0 };
+        state.counters.units_programmed_padding += u64::from(stripe_units) - units;
+        debug_assert!(
+            filling.in_flight[die as usize] < filling::PROGRAMS_PER_DIE,
+            "a ready die has a free program"
+        );
+        filling.in_flight[die as usize] += 1;
+        state.refresh(die);
+        let writer = &self.writers[index as usize];
+        let traced = self.clock.is_traced();
+        if traced {
+            state.work_for_writers(&self.clock, index);
+        }
+        self.flash.submit_program(block, stripe, batch, Priority::HostProgram, &writer.ticket);
+        if traced {
+            self.clock.swap_ios(&mut state.filling.ios);
+        }
+        writer.start.notify_one();
+        // A new superblock was opened, so fewer are free.
+        if stripe == 0 {
+            self.signals.collectors[die as usize].notify_one();
         }
     }
 
@@ -542,7 +563,7 @@ impl Inner {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         let job = &mut state.filling.jobs[index as usize];
-        let (block, stripe) = (job.block, job.stripe);
+        let (stream, block, stripe) = (job.stream, job.block, job.stripe);
         let number = job.number.take().expect("a job that ends has started");
         let mut slots = std::mem::take(&mut job.slots);
         let die = self.geometry.die_of_block(block);
@@ -550,18 +571,19 @@ impl Inner {
         // A cache stripe is a wordline of its own. A failed superblock takes no more programs, so nothing can
         // destroy this stripe any more.
         let is_bad = state.blocks.is_bad(block);
-        if state.filling.wordlines.stripes() == 1 || state.blocks.is_cache(block) || is_bad {
+        let wordlines = &mut state.filling.lanes[usize::from(stream)].wordlines;
+        if wordlines.stripes() == 1 || state.blocks.is_cache(block) || is_bad {
             if is_bad {
-                (count, host_units) = self.settle_held(state, die, block, 0..u32::MAX);
+                (count, host_units) = self.settle_held(state, stream, block, 0..u32::MAX);
             }
             count += slots.len();
             host_units += self.settle_stripe(state, block, stripe, &mut slots);
         } else {
-            let memory = state.filling.wordlines.slots();
+            let memory = wordlines.slots();
             let slots = std::mem::replace(&mut slots, memory);
-            state.filling.wordlines.hold(die, Held { block, stripe, number, slots });
-            if let Some(stripes) = state.filling.wordlines.safe_wordline(die, block, stripe) {
-                (count, host_units) = self.settle_held(state, die, block, stripes);
+            wordlines.hold(die, Held { block, stripe, number, slots });
+            if let Some(stripes) = wordlines.safe_wordline(die, block, stripe) {
+                (count, host_units) = self.settle_held(state, stream, block, stripes);
             }
         }
         debug_assert!(state.filling.in_flight[die as usize] > 0, "a program that ends was counted");
@@ -586,34 +608,44 @@ impl Inner {
         }
     }
 
-    /// Completes the stripes of a superblock that waited for their wordline. Returns the slots freed, and the
-    /// host units among them.
-    fn settle_held(&self, state: &mut State, die: u32, block: BlockId, stripes: Range<u32>) -> (usize, u64) {
-        if state.filling.wordlines.stripes() == 1 {
+    /// Completes the stripes of a superblock of a stream that waited for their wordline. Returns the slots
+    /// freed, and the host units among them.
+    fn settle_held(
+        &self,
+        state: &mut State,
+        stream: u8,
+        block: BlockId,
+        stripes: Range<u32>,
+    ) -> (usize, u64) {
+        let wordlines = &mut state.filling.lanes[usize::from(stream)].wordlines;
+        if wordlines.stripes() == 1 {
             return (0, 0);
         }
-        let mut held = state.filling.wordlines.take_held(die, block, stripes);
+        let mut held = wordlines.take_held(self.geometry.die_of_block(block), block, stripes);
         let (mut count, mut host_units) = (0, 0);
         for Held { block, stripe, slots, .. } in &mut held {
             count += slots.len();
             host_units += self.settle_stripe(state, *block, *stripe, slots);
         }
-        state.filling.wordlines.give_back(held);
+        state.filling.lanes[usize::from(stream)].wordlines.give_back(held);
         (count, host_units)
     }
 
     /// Completes held stripes of host superblocks that were closed early: no later program can destroy them.
     pub(in crate::ftl) fn settle_closed(&self) {
         let mut freed = 0;
-        for die in 0..self.geometry.dies() {
-            let mut guard = self.state.borrow_mut();
-            let state = &mut *guard;
-            if state.blocks.opened(die, Stream::Host).is_none()
-                && let Some((block, stripes)) = state.filling.wordlines.close(die)
+        let mut guard = self.state.borrow_mut();
+        let state = &mut *guard;
+        for (die, stream) in (0..self.geometry.dies())
+            .flat_map(|die| (0..self.streams.host as u8).map(move |stream| (die, stream)))
+        {
+            if state.blocks.opened(die, Lane::Host(stream)).is_none()
+                && let Some((block, stripes)) = state.filling.lanes[usize::from(stream)].wordlines.close(die)
             {
-                freed += self.settle_held(state, die, block, stripes).0;
+                freed += self.settle_held(state, stream, block, stripes).0;
             }
         }
+        drop(guard);
         self.dropped(freed as u32);
     }
 
@@ -685,7 +717,7 @@ impl Inner {
         let state = &mut *guard;
         let job = &mut state.filling.jobs[index as usize];
         let number = job.number.take().expect("a job that ends has started");
-        let block = job.block;
+        let (stream, block) = (job.stream, job.block);
         // Back into the buffer first: if the drive reaches its end of life below, these units still count as
         // unsaved.
         for slot in job.slots.drain(..) {
@@ -694,17 +726,17 @@ impl Inner {
         state.filling.idle_jobs.push(index);
         let die = self.geometry.die_of_block(block);
         state.filling.in_flight[die as usize] -= 1;
-        if state.blocks.opened(die, Stream::Host) == Some(block) {
-            state.filling.wordlines.abandon(die);
+        if state.blocks.opened(die, Lane::Host(stream)) == Some(block) {
+            state.filling.lanes[usize::from(stream)].wordlines.abandon(die);
         }
         self.fail(state, block);
         // The failure destroyed these stripes too, although their own programs succeeded.
-        let mut held = state.filling.wordlines.take_held(die, block, 0..u32::MAX);
+        let mut held = state.filling.lanes[usize::from(stream)].wordlines.take_held(die, block, 0..u32::MAX);
         for Held { number, slots, .. } in &mut held {
             slots.drain(..).for_each(|slot| state.buffer.send_back(slot, *number));
             self.close(state, block);
         }
-        state.filling.wordlines.give_back(held);
+        state.filling.lanes[usize::from(stream)].wordlines.give_back(held);
         self.close(state, block);
         state.refresh(die);
     }
@@ -825,6 +857,12 @@ impl State {
         self.buffer.settled() >= target && self.journal.durable_to() >= target
     }
 
+    /// Whether a unit waits, and a die can take a stripe of its stream.
+    pub(in crate::ftl) fn can_send(&self) -> bool {
+        let mut lanes = (0..).zip(&self.filling.lanes);
+        lanes.any(|(stream, lane)| self.buffer.waiting_in(stream) > 0 && !lane.ready.is_empty())
+    }
+
     /// Notes that a deallocation, whose record is in the journal, has dropped waiting units.
     fn note_dropped(&mut self, units: u32) {
         if units > 0 {
@@ -841,12 +879,14 @@ impl State {
         io: u32,
         route: Route,
     ) -> Option<u32> {
-        let State { map, buffer, .. } = self;
+        let State { map, buffer, streams, filling, .. } = self;
+        let stream = streams.as_mut().map_or(0, |streams| streams.place_written(lpa));
         let entry = map.table.get(lpa);
         let slot = match entry.as_slot() {
-            Some(slot) if buffer.waits(slot) => {
-                let slot = buffer.slot_mut(slot);
+            Some(index) if buffer.waits(index) => {
+                let slot = buffer.slot_mut(index);
                 (slot.content, slot.io, slot.route) = (content, io, route);
+                buffer.move_to(index, stream);
                 return None;
             }
             Some(slot) => {
@@ -855,15 +895,19 @@ impl State {
                 let before = buffer.slot_mut(slot);
                 let old = std::mem::replace(&mut before.old, Entry::UNMAPPED);
                 let old_sequence = before.old_sequence;
-                buffer.take(lpa, content, io, old, old_sequence)
+                buffer.take(stream, lpa, content, io, old, old_sequence)
             }
             None => {
                 // Anything in flight for this unit is older than the map entry.
                 let sequence = buffer.next_sequence();
-                buffer.take(lpa, content, io, entry, sequence)
+                buffer.take(stream, lpa, content, io, entry, sequence)
             }
         };
         buffer.slot_mut(slot).route = route;
+        if filling.lanes.len() > 1 {
+            // Those of other streams may overtake it.
+            buffer.slot_mut(slot).first_stripe = Some(filling.next_number);
+        }
         map.table.set(lpa, Entry::slot(slot));
         Some(slot)
     }

@@ -21,12 +21,10 @@ pub(in crate::ftl) struct Held {
     pub(in crate::ftl) slots: Vec<u32>,
 }
 
-/// The wordlines of all dies.
+/// The wordlines of a stream of all dies.
 pub(in crate::ftl) struct Wordlines {
     stripes: u32,
     pages: u32,
-    /// Maximum number of wordlines in progress: the slots of all their units are occupied until they end.
-    most: u32,
     /// Dies with a wordline of which some stripes are allocated and some are not.
     begun: DieSet,
     count: u32,
@@ -47,14 +45,12 @@ pub(in crate::ftl) struct Wordlines {
 }
 
 impl Wordlines {
-    /// Wordlines of `stripes` stripes, for a buffer of `slots` slots.
-    pub(in crate::ftl) fn new(geometry: &Geometry, stripes: u32, slots: u32, takes_along: bool) -> Self {
+    /// Wordlines of `stripes` stripes.
+    pub(in crate::ftl) fn new(geometry: &Geometry, stripes: u32, takes_along: bool) -> Self {
         let dies = geometry.dies();
-        let units = geometry.units_per_stripe();
         Wordlines {
             stripes,
             pages: geometry.pages,
-            most: (slots.saturating_sub(units) / (stripes * units)).max(1),
             begun: DieSet::new(dies),
             count: 0,
             since: vec![0; dies as usize],
@@ -134,6 +130,7 @@ impl Wordlines {
 
     /// The ready die for the next stripe, searching from `from` on. `full`: a full stripe waits. `urgent`:
     /// waiting units must not wait longer. Units buffered before `flush_to` must not be delayed either.
+    /// `may_begin`: there are slots for another wordline.
     pub(in crate::ftl) fn choose(
         &self,
         ready: &DieSet,
@@ -141,11 +138,12 @@ impl Wordlines {
         full: bool,
         urgent: bool,
         flush_to: u64,
+        may_begin: bool,
     ) -> Option<u32> {
         if self.stripes == 1 {
             return ready.next(from);
         }
-        if full && self.count < self.most {
+        if full && may_begin {
             return ready.next(from);
         }
         // Padding a begun wordline serves a flush; a new one would only add to what has to be padded.
@@ -156,7 +154,7 @@ impl Wordlines {
             }
         }
         let begun = ready.find(&self.begun, from, |_| true);
-        if begun.is_some() || self.count >= self.most { begun } else { ready.next(from) }
+        if begun.is_some() || !may_begin { begun } else { ready.next(from) }
     }
 
     /// Whether a wordline must be padded for units buffered before `flush_to`.
@@ -172,6 +170,11 @@ impl Wordlines {
     /// Holds a programmed stripe.
     pub(in crate::ftl) fn hold(&mut self, die: u32, held: Held) {
         self.held[die as usize].push(held);
+    }
+
+    /// Wordlines in progress.
+    pub(in crate::ftl) fn count(&self) -> u32 {
+        self.count
     }
 
     /// Whether a die has a partly allocated wordline.
@@ -222,7 +225,7 @@ mod tests {
     // waits for its first, which would then be held indefinitely, and a flush with it.
     #[test]
     fn a_wordline_is_safe_when_all_of_it_is_known_to_be_programmed() {
-        let mut lines = Wordlines::new(&GEOMETRY, 3, 64, false);
+        let mut lines = Wordlines::new(&GEOMETRY, 3, false);
         let block = BlockId(2);
         let hold = |lines: &mut Wordlines, stripe| {
             lines.hold(0, Held { block, stripe, number: 1, slots: Vec::new() });
@@ -255,7 +258,7 @@ mod tests {
     // that were once held indefinitely: no flush and no shutdown completed any more.
     #[test]
     fn a_wordline_that_is_whole_first_takes_nothing_of_the_one_before() {
-        let mut lines = Wordlines::new(&GEOMETRY, 2, 64, false);
+        let mut lines = Wordlines::new(&GEOMETRY, 2, false);
         let block = BlockId(2);
         (0..4).for_each(|stripe| lines.give(0, block, stripe, Some(1)));
         let mut settled = Vec::new();

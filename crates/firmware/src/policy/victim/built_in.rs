@@ -4,34 +4,27 @@ use super::cost_benefit::CostBenefit;
 use super::d_choices::DChoices;
 use super::fifo::Fifo;
 use super::greedy::Greedy;
-use super::handle::MadeVictim;
 use super::view::Victim;
 use super::windowed_greedy::WindowedGreedy;
 use crate::policy::argument::WrongArgument;
-
-/// A policy that every program has.
-pub(in crate::policy) struct BuiltIn {
-    pub(in crate::policy) name: &'static str,
-    pub(in crate::policy) about: &'static str,
-    pub(in crate::policy) make: fn(Option<&str>) -> MadeVictim,
-}
+use crate::policy::kind::{BuiltIn, plain};
 
 /// The built-in policies.
-pub(in crate::policy) const BUILT_IN: [BuiltIn; 5] = [
+pub(in crate::policy) static BUILT_IN: [BuiltIn<dyn Victim>; 5] = [
     BuiltIn {
         name: "greedy",
         about: "The superblock with the fewest valid units.",
-        make: |argument| plain(argument, Greedy),
+        make: |argument| plain(argument, Box::new(Greedy)),
     },
     BuiltIn {
         name: "cost-benefit",
         about: "The best ratio of reclaimed space, weighted by age, to data to move.",
-        make: |argument| plain(argument, CostBenefit),
+        make: |argument| plain(argument, Box::new(CostBenefit)),
     },
     BuiltIn {
         name: "fifo",
         about: "The superblock that was closed first.",
-        make: |argument| plain(argument, Fifo),
+        make: |argument| plain(argument, Box::new(Fifo)),
     },
     BuiltIn {
         name: "windowed-greedy",
@@ -44,10 +37,6 @@ pub(in crate::policy) const BUILT_IN: [BuiltIn; 5] = [
         make: |argument| Ok(Box::new(DChoices::new(number(argument, "d-choices:10")?))),
     },
 ];
-
-fn plain(argument: Option<&str>, policy: impl Victim + 'static) -> MadeVictim {
-    argument.map_or(Ok(Box::new(policy)), |_| Err(WrongArgument::none_is_taken()))
-}
 
 /// Most choices or places in a window: what is beyond is hardly another policy than greedy.
 const NUMBER_MAX: u32 = 65_536;

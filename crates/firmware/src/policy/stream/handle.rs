@@ -1,0 +1,67 @@
+//! Stream policies under their names.
+
+use super::built_in::BUILT_IN;
+use super::separate::Separate;
+use super::view::{STREAMS_MAX, Stream, StreamCounts, StreamView};
+use crate::policy::argument::WrongArgument;
+use crate::policy::kind::{BuiltIn, Kind, Made};
+use crate::policy::named::Named;
+
+/// A stream policy that was made, or what is wrong with its argument.
+pub type MadeStream = Made<dyn Stream>;
+
+/// A stream policy under its name.
+pub type StreamPolicy = Named<dyn Stream>;
+
+impl StreamPolicy {
+    /// [`Separate`].
+    pub fn separate() -> Self {
+        Self::new(Separate::NAME, None, || Box::new(Separate))
+    }
+
+    /// Whether it is the built-in [`Separate`], which need not be asked.
+    pub fn is_separate(&self) -> bool {
+        self.hash().is_none() && self.name() == Separate::NAME
+    }
+}
+
+impl Default for StreamPolicy {
+    fn default() -> Self {
+        Self::separate()
+    }
+}
+
+impl Kind for dyn Stream {
+    fn built_in() -> &'static [BuiltIn<Self>] {
+        &BUILT_IN
+    }
+
+    fn unmade(why: WrongArgument) -> Box<Self> {
+        Box::new(Unmade(why))
+    }
+
+    fn wrong(&self) -> Option<WrongArgument> {
+        let StreamCounts { host, collector } = self.counts();
+        (!self.counts().is_valid()).then(|| WrongArgument {
+            what: format!("declares {host} streams of the host and {collector} of the collector"),
+            help: format!("there is at least one of each, and there are at most {STREAMS_MAX} in all"),
+        })
+    }
+}
+
+/// A policy that could not be made again: it chooses nothing, and says why.
+struct Unmade(WrongArgument);
+
+impl Stream for Unmade {
+    fn counts(&self) -> StreamCounts {
+        StreamCounts::SEPARATE
+    }
+
+    fn place(&mut self, _view: &mut StreamView<'_>) -> u32 {
+        u32::MAX
+    }
+
+    fn fault(&self) -> Option<String> {
+        Some(format!("it {}", self.0.what))
+    }
+}
