@@ -10,7 +10,7 @@
 //! | [`work`] | the kinds of firmware work, and their cost |
 //! | [`site`] | cores and DRAM on which work runs |
 //! | [`placement`] | which site runs which kind, by command; links between sites |
-//! | [`policy`] | decisions that users replace: which superblock is emptied next |
+//! | [`policy`] | decisions that users replace: which superblock is emptied next, and which one a write goes to |
 //! | [`ftl`] | the translation layer: the operations that a controller calls |
 //! | [`ftl::config`] | parameters and errors of the translation layer |
 //! | [`ftl::base`] | the initial layout before the first I/O, in closed form |
@@ -19,6 +19,7 @@
 //! | `ftl::inner` | the parts of the translation layer, and the signals between its tasks |
 //! | `ftl::counters`, `ftl::footprint` | counters, and DRAM in use |
 //! | `ftl::blocks` | superblocks: free, open, closed; valid counts |
+//! | `ftl::streams`, `ftl::asked` | streams of units; policies that are asked |
 //! | `ftl::map` | the map from units to flash addresses; translation pages and their cache |
 //! | `ftl::buffer` | the write buffer: units written by the host and not yet programmed |
 //! | `ftl::plain` | the fast path of reads and writes of one unit |

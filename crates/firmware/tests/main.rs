@@ -12,6 +12,7 @@ mod lent_memory;
 mod map_fixture;
 mod parts;
 mod read_your_writes;
+mod streams;
 mod upkeep;
 mod wide;
 mod write_amplification;

@@ -306,7 +306,7 @@ fn in_several_streams_what_was_written_last_is_read() {
                     panic!("{refused}")
                 };
                 assert!(needed > 17, "{refused}");
-                assert_eq!(most, 2 * (17 - host - 2 * collector) * (32 - 4 * collector + 1));
+                assert_eq!(most, 2 * (17 - host - 2 * collector) * (32 - 4 + 1));
                 check(seed, STREAMS, FtlConfig { user_units: most, ..config }, 1 + seed % 5, 400);
             }
         }

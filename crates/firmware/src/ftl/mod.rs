@@ -869,8 +869,7 @@ fn validate_extents(extents: &ExtentConfig, config: &FtlConfig) -> Result<(), Ft
 
 /// Checks that the array has space for the units, with wordlines of `wordline` stripes.
 ///
-/// Beyond the reserve a superblock of each die may be open for each stream. A victim has a wordline of stale
-/// units for each stream of garbage collection, each of which may have to pad one.
+/// Beyond the reserve a superblock of each die may be open for each stream.
 fn check_capacity(
     geometry: &Geometry,
     config: &FtlConfig,
@@ -880,8 +879,8 @@ fn check_capacity(
     let open = u64::from(streams.host) + u64::from(streams.collector);
     let without = u64::from(config.reserve(streams)) + u64::from(config.upkeep.set_aside()) + open;
     let blocks = u64::from(geometry.blocks).saturating_sub(without);
-    let padding = wordline * geometry.units_per_stripe() * streams.collector;
-    let of_block = u64::from(geometry.units_per_block().saturating_sub(padding) + 1);
+    let stale = wordline * geometry.units_per_stripe();
+    let of_block = u64::from(geometry.units_per_block().saturating_sub(stale) + 1);
     let dies = u64::from(geometry.dies());
     let most = blocks * of_block * dies;
     let held = config.units_held();

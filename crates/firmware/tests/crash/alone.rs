@@ -167,6 +167,14 @@ fn so_it_is_with_several_streams() {
     }
 }
 
+// A unit that waits in a stream that nothing fills is overtaken by later ones, which a root then has to name: they are newer than a
+// deallocation after the one that waits.
+#[test]
+fn seed_19000_what_overtook_an_older_unit_is_newer_than_a_deallocation() {
+    let case = cached_cases().remove(3).in_streams(streams("sepbit"));
+    history(&case, 19_000, &[138, 1644, 1101, 448]);
+}
+
 // A failed superblock sends units back, and loses what it holds: the tree of extents must follow that, too.
 #[test]
 fn so_it_is_with_a_map_of_extents_while_flash_fails() {

@@ -125,7 +125,7 @@ fn drives_of_every_shape_keep_what_was_durable() {
     assert!(drives > 50, "{drives} of them are drives");
 }
 
-// The same with several streams, whose superblocks are longer and more.
+// The same with several streams.
 #[test]
 fn drives_of_every_shape_with_several_streams_keep_what_was_durable() {
     for seed in 0..100 * share() {

@@ -240,15 +240,12 @@ impl Case {
         Case { config, ..self }
     }
 
-    /// The same with a stream policy, on a die with as many more superblocks as its streams take, of longer
-    /// ones, and filled as far as possible. The one-bit cache is left out.
+    /// The same with a stream policy, on a die with as many more superblocks as its streams take, and filled
+    /// as far as possible. The one-bit cache is left out.
     pub fn in_streams(self, streams: StreamPolicy) -> Case {
         let counts = streams.make().counts();
-        let geometry = Geometry {
-            blocks: self.geometry.blocks + counts.further_blocks(),
-            pages: self.geometry.pages + self.wordline as u32 * counts.collector,
-            ..self.geometry
-        };
+        let blocks = self.geometry.blocks + counts.further_blocks();
+        let geometry = Geometry { blocks, ..self.geometry };
         let upkeep = Maintenance { slc_blocks: 0, ..self.config.upkeep.clone() };
         let user_units = geometry.total_units();
         let config = FtlConfig { streams, upkeep, user_units, ..self.config };

@@ -11,11 +11,12 @@
 //! carry must be padded because there is no other victim, a stripe is gained nevertheless. If there is no
 //! victim at all, the die is full: by the check in `Ftl::new` some other die is not.
 //!
-//! With several streams of garbage collection there is a carry for each, and a victim has a wordline of stale
-//! units for each, since each carry may have to be padded. As long as a superblock is free each stream opens
-//! its own; the host leaves enough of them. Without a free one, as a power cut may leave a die, units of a
-//! stream without an open superblock go to one of another, so that all stripes that are left can be used, and
-//! what is said above of one stream holds for all together.
+//! With several streams of garbage collection there is a carry for each, and the host leaves as many free
+//! superblocks as there are streams, so that each opens its own. What is said above of one stream holds for
+//! all together nevertheless, as on a die that a power cut has left with one free superblock: without a free
+//! one, units of a stream without an open superblock go to a stream that has one, so all stripes that are left
+//! can be used; and a victim that may find no second free one begins with one carry of less than a stripe. A
+//! carry is padded in its own stream, whose open superblock has a stripe for it.
 //!
 //! Emptying for a reason other than space (`upkeep`) may free nothing, or only at its end:
 //!
@@ -66,7 +67,7 @@ use crate::ftl::collect::collecting::Cause;
 use crate::ftl::collect::nameless::Nameless;
 use crate::ftl::collect::upkeep::Standing;
 use crate::ftl::config::{InjectedDefect, ROUND_UNITS};
-use crate::ftl::inner::Inner;
+use crate::ftl::inner::{Inner, State};
 use crate::ftl::map::table::Entry;
 use crate::ftl::space::UnitKind;
 use crate::hardware::FlashCommands;
@@ -327,18 +328,33 @@ impl Collector {
 
     /// Without a free superblock, gives what goes to a stream without an open one to a stream that has one.
     fn merge(&mut self) {
+        let die = self.die;
+        self.pour(0, |state, lane| !state.blocks.has_space(die, lane));
+    }
+
+    /// Before a victim that may find no second free superblock, gives the carries of all streams to one.
+    fn gather(&mut self) {
+        self.pour(1, |_, _| true);
+    }
+
+    /// With no more than this many free superblocks, gives the carries of the lanes that are `poured` to one
+    /// stream that has space, if any has: one that waits for the rest of a wordline first, then one with an
+    /// open superblock.
+    fn pour(&mut self, free_most: u32, poured: impl Fn(&State, Lane) -> bool) {
         if self.bundles.len() == 1 || self.is_cold {
             return;
         }
         let state = self.inner.state.borrow();
-        if state.blocks.free(self.die) > 0 {
+        if state.blocks.free(self.die) > free_most {
             return;
         }
-        let has_space = |bundle: usize| state.blocks.has_space(self.die, Lane::Collector(bundle as u8));
-        // One that waits for the rest of a wordline first.
-        let with_space = (0..self.bundles.len()).filter(|bundle| has_space(*bundle));
-        let Some(to) = with_space.min_by_key(|bundle| self.bundles[*bundle].held.is_empty()) else { return };
-        for from in (0..self.bundles.len()).filter(|bundle| !has_space(*bundle)) {
+        let lanes = (0..self.bundles.len()).map(|bundle| (bundle, Lane::Collector(bundle as u8)));
+        let with_space = lanes.clone().filter(|(_, lane)| state.blocks.has_space(self.die, *lane));
+        let rank = |(bundle, lane): &(usize, Lane)| {
+            (self.bundles[*bundle].held.is_empty(), state.blocks.opened(self.die, *lane).is_none())
+        };
+        let Some((to, _)) = with_space.min_by_key(rank) else { return };
+        for (from, _) in lanes.filter(|(_, lane)| poured(&state, *lane)) {
             let Ok([from, to]) = self.bundles.get_disjoint_mut([from, to]) else { continue };
             to.carry.append(&mut from.carry);
             to.contents.append(&mut from.contents);
@@ -421,6 +437,7 @@ impl Collector {
     /// Chooses another victim, if there is a reason and space for its data. Returns whether it is empty: it
     /// is then not scanned. After a deallocation of the whole drive, all victims are empty.
     fn choose(&mut self) -> bool {
+        self.gather();
         let (inner, die) = (&*self.inner, self.die);
         if self.has_stripe() || !self.again.is_empty() {
             return false;
@@ -806,7 +823,7 @@ fn done(victims: &mut [Emptied], block: BlockId, units: u32) {
     victim.expect("a victim stays in the list until all of it has been moved").outstanding -= units;
 }
 
-impl crate::ftl::inner::State {
+impl State {
     /// Number of the host's streams that can get a stripe in a die.
     fn streams_with_space(&self, die: u32) -> usize {
         let streams = 0..self.filling.lanes.len() as u8;

@@ -92,8 +92,8 @@ impl State {
             return None;
         }
         let fits = free > 0 || standing.victims > 0 && self.blocks.has_collectors_stripes(die);
-        let padding = self.filling.wordline() * inner.geometry.units_per_stripe() * inner.streams.collector;
-        let valid_most = inner.geometry.units_per_block().saturating_sub(padding);
+        let wordline = self.filling.wordline() * inner.geometry.units_per_stripe();
+        let valid_most = inner.geometry.units_per_block().saturating_sub(wordline);
         // An empty victim needs no space.
         let valid_most = if fits { valid_most } else { 0 };
         let victim = self.blocks.take_victim(die, valid_most);

@@ -17,7 +17,7 @@ pub(in crate::policy) static BUILT_IN: [BuiltIn<dyn Stream>; 3] = [
     BuiltIn {
         name: "hot-cold",
         about: "What the host writes often and recently, and the rest; what garbage collection moves. `hot-cold:N` forgets a quarter every N \
-                writes of 4 KiB; by default, twice the drive's.",
+                writes of 4 KiB; by default, as many as the drive has.",
         make: |argument| Ok(Box::new(HotCold::new(argument.map(interval).transpose()?))),
     },
     BuiltIn {

@@ -7,8 +7,8 @@ use super::view::{Stream, StreamCounts, StreamView};
 /// writes the filter that was cleared longest ago is cleared. Filters weigh 2, 1.5, 1 and 0.5, the last cleared one most, and a unit in
 /// filters of a weight of 4 or more is hot. The paper has intervals of 512 writes, and filters of 4 bits for each write of an interval.
 ///
-/// Here the interval is twice the drive's units, unless another one is given: those that stay of 512 writes are a few hundred units, and a
-/// drive is to be divided into parts.
+/// Here the interval is as many writes as the drive has units, unless another one is given: what comes again within some 512 writes is a few
+/// hundred units, and a drive is to be divided into parts.
 ///
 /// Streams 0 and 1 of the host are hot and cold data; the collector has one.
 #[derive(Clone, Debug)]
@@ -35,14 +35,14 @@ const BITS_PER_WRITE: u64 = 4;
 const BITS_MAX: u64 = 1 << 28;
 
 impl HotCold {
-    /// With this number of writes between two clearings of a filter; by default, twice the drive's units.
+    /// With this number of writes between two clearings of a filter; by default, as many as the drive has units.
     pub fn new(interval: Option<u64>) -> Self {
         let filters = Default::default();
         HotCold { interval, filters, cleared: 0, turn: 0, writes: 0 }
     }
 
     fn interval(&self, units: u64) -> u64 {
-        self.interval.unwrap_or(2 * units).max(1)
+        self.interval.unwrap_or(units).max(1)
     }
 
     /// The filters' bits. A filter never holds more than all units.

@@ -101,8 +101,8 @@ impl StreamView<'_> {
         self.now
     }
 
-    /// When the host last wrote the unit before; None if it has not since power-on, or if the policy does not
-    /// [need it](Stream::needs_last_write).
+    /// When the host last wrote the unit before, whether or not it was deallocated since; None if it has not written it since power-on, or
+    /// if the policy does not [need it](Stream::needs_last_write).
     pub fn last_write(&self) -> Option<u64> {
         self.last_write
     }
