@@ -27,7 +27,7 @@
 //! do drives that are served, which have no result in which a fault could be told.
 
 use byteway_clock::random::fnv1a;
-use byteway_firmware::policy::{MadeVictim, Policies};
+use byteway_firmware::policy::{MadeStream, MadeVictim, Policies};
 use byteway_scenario::Options;
 use std::sync::OnceLock;
 
@@ -53,6 +53,21 @@ impl Extensions {
         make: impl Fn(Option<&str>) -> MadeVictim + Send + Sync + 'static,
     ) -> Self {
         Extensions { policies: self.policies.with_victim(name, about, version, make) }
+    }
+
+    /// Adds a stream policy under a name for `firmware.streams`, as [`victim`](Extensions::victim).
+    ///
+    /// # Panics
+    /// Same as `victim`.
+    #[must_use]
+    pub fn stream(
+        self,
+        name: &str,
+        about: &str,
+        version: &str,
+        make: impl Fn(Option<&str>) -> MadeStream + Send + Sync + 'static,
+    ) -> Self {
+        Extensions { policies: self.policies.with_stream(name, about, version, make) }
     }
 
     /// Makes these known to all commands of this process.

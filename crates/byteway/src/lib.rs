@@ -14,7 +14,10 @@ pub mod extensions;
 pub mod interrupt;
 pub mod terminal;
 
-pub use byteway_firmware::policy::{Candidate, MadeVictim, Victim, VictimView, WrongArgument};
+pub use byteway_firmware::policy::{
+    Candidate, Filler, MadeStream, MadeVictim, Source, Stream, StreamCounts, StreamView, Victim, VictimView,
+    WrongArgument,
+};
 pub use extensions::Extensions;
 
 use std::process::ExitCode;

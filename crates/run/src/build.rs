@@ -636,6 +636,7 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
     FtlConfig {
         write_buffer_units: units(firmware.write_buffer),
         gc: plan.victim.clone(),
+        streams: plan.streams.clone(),
         gc_start_free_blocks: plan.geometry.gc_start_blocks,
         gc_reserve_blocks: plan.geometry.gc_urgent_blocks,
         // A process has no power-loss protection, nor have its unwritten pages in the page cache.

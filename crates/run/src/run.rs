@@ -201,11 +201,17 @@ fn cores(powered: &PoweredDrive) -> u64 {
 
 /// The policies of drives that are not built in, each once.
 fn policies<'a>(drives: impl Iterator<Item = &'a DrivePlan>) -> Vec<PolicyRow> {
-    let row = |plan: &DrivePlan| {
-        let (name, hash) = (plan.victim.name().to_owned(), plan.victim.hash()?.to_owned());
-        Some(PolicyRow { key: "firmware.gc.policy".to_owned(), name, hash })
+    let row = |key: &str, name: &str, hash: &str| PolicyRow {
+        key: key.to_owned(),
+        name: name.to_owned(),
+        hash: hash.to_owned(),
     };
-    let mut rows: Vec<PolicyRow> = drives.flat_map(DrivePlan::members).filter_map(row).collect();
+    let rows = |DrivePlan { victim, streams, .. }: &DrivePlan| {
+        let of_victims = victim.hash().map(|hash| row("firmware.gc.policy", victim.name(), hash));
+        let of_streams = streams.hash().map(|hash| row("firmware.streams", streams.name(), hash));
+        [of_victims, of_streams].into_iter().flatten()
+    };
+    let mut rows: Vec<PolicyRow> = drives.flat_map(DrivePlan::members).flat_map(rows).collect();
     rows.sort();
     rows.dedup();
     rows

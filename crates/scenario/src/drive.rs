@@ -18,7 +18,7 @@ use crate::profile::{CAPACITY_BYTES, DRIVES, Geometry, KeyError, Profile, Progra
 use crate::source::{Index, Sources, Tree};
 use byteway_firmware::SteadyLoad;
 use byteway_firmware::ftl::greedy_write_amplification;
-use byteway_firmware::policy::VictimPolicy;
+use byteway_firmware::policy::{StreamPolicy, VictimPolicy};
 use byteway_text::error::{InputError, nearest};
 use byteway_text::units::{Age, Bytes, Percent, excerpt};
 use byteway_workload::query::TableRows;
@@ -37,6 +37,8 @@ pub struct DrivePlan {
     pub profile: Profile,
     /// The policy that `firmware.gc.policy` names.
     pub victim: VictimPolicy,
+    /// The policy that `firmware.streams` names.
+    pub streams: StreamPolicy,
     /// Personality of the drive.
     pub personality: Personality,
     /// Geometry of the flash array.
@@ -146,6 +148,8 @@ impl DrivePlan {
         let policy_folder = sources.folder(profile_index.span("firmware.gc.policy").start);
         let victim = policy::victim(&sources.policies, &profile.firmware.gc.policy, policy_folder)
             .map_err(|fault| placed(sources, &profile_index, fault))?;
+        let streams = policy::streams(&sources.policies, &profile.firmware.streams)
+            .map_err(|fault| placed(sources, &profile_index, fault))?;
         let said = |key: &str| index.has(&format!("{path}.{key}"));
         let draft = DriveDraft { section, path, said: &said };
         let mut plan = draft.plan(profile).map_err(|fault| {
@@ -154,7 +158,8 @@ impl DrivePlan {
             placed(sources, if in_section { index } else { &profile_index }, fault)
         })?;
         let folder = sources.folder(index.span(path).start).to_owned();
-        plan.victim = victim;
+        (plan.victim, plan.streams) = (victim, streams);
+        policy::check_streams(&plan).map_err(|fault| placed(sources, &profile_index, fault))?;
         let tables = table::tables(&section.table, path, &folder, plan.tables_nsids());
         plan.tables = tables.map_err(|wrong| match wrong.unplaced() {
             Ok(fault) => placed(sources, index, fault),
@@ -274,6 +279,7 @@ impl DriveDraft<'_> {
             name: section.name.clone(),
             profile_name: profile_stem(&section.profile),
             victim: VictimPolicy::default(),
+            streams: StreamPolicy::default(),
             personality: section.personality,
             geometry,
             lba_bytes: lba.0 as u32,

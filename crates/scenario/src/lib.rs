@@ -619,25 +619,24 @@ impl Scenario {
             notes.push("drive.age changes nothing: the profile has no flash.reliability".to_owned());
         }
         notes.extend(table::notes(&plan.tables));
-        for victim in plan.members().map(|member| &member.victim) {
-            if let Some(hash) = victim.hash() {
-                let what = format!(
-                    "victims are chosen by `{}` (version {hash}), which is not built in",
-                    victim.name()
-                );
+        for member in plan.members() {
+            let DrivePlan { victim, streams, .. } = member;
+            let of_victims = victim.hash().map(|hash| ("victims", victim.name(), hash));
+            let of_streams = streams.hash().map(|hash| ("streams", streams.name(), hash));
+            for (what, name, hash) in of_victims.into_iter().chain(of_streams) {
+                let what = format!("{what} are chosen by `{name}` (version {hash}), which is not built in");
                 notes.extend((!notes.contains(&what)).then_some(what));
             }
         }
         let may_write =
             |job: &JobPlan| !matches!(&job.source, Source::Synthetic(own) if !own.rw.has_writes());
-        if plan.precondition == Precondition::Steady
-            && plan.victim != VictimPolicy::greedy()
-            && self.jobs_of(drive).any(may_write)
-        {
+        let is_constructed = plan.precondition == Precondition::Steady && self.jobs_of(drive).any(may_write);
+        let of_victims = (plan.victim != VictimPolicy::greedy()).then(|| ("greedy", plan.victim.name()));
+        let of_streams = (!plan.streams.is_separate()).then(|| ("separate", plan.streams.name()));
+        for (constructed, name) in of_victims.into_iter().chain(of_streams).filter(|_| is_constructed) {
             notes.push(format!(
-                "the steady state is that of `greedy`: under `{}` the drive moves away from it until all of it was rewritten, so set \
-                 `warmup` or `ramp_time` to several times its capacity",
-                plan.victim.name()
+                "the steady state is that of `{constructed}`: under `{name}` the drive moves away from it until all of it was rewritten, \
+                 so set `warmup` or `ramp_time` to several times its capacity"
             ));
         }
         // Idle drives of a box are intended: they lend.

@@ -1,10 +1,10 @@
-//! Victim policies through the whole simulator: built-in ones against theory, and those of users, which must choose, fail and be named as
+//! Policies of victims and of streams through the whole simulator: built-in ones against theory, and those of users, which must choose, fail and be named as
 //! what they are.
 
 mod theory;
 
 use crate::common::{assert_within, folder, round, scenario};
-use byteway::{Victim, VictimView, WrongArgument};
+use byteway::{Stream, StreamCounts, StreamView, Victim, VictimView, WrongArgument};
 use byteway_explore::compare::fingerprint;
 use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_program::assemble::{R0, R1, R2, R3, R4, R6, R7, R8, R9, alu64, assemble, exit, jump, load, mov};
@@ -136,7 +136,7 @@ fn short(policy: &str) -> String {
 /// What a run is apart from the name of its policy.
 fn figures(mut summary: Summary) -> Summary {
     summary.policies.clear();
-    summary.notes.retain(|note| !note.starts_with("victims are chosen by"));
+    summary.notes.retain(|note| !note.contains(" are chosen by "));
     summary
 }
 
@@ -262,6 +262,93 @@ fn another_build_is_another_policy() {
     assert_eq!(with("a", "fifo"), with("b", "fifo"), "what is built in is of every build");
 }
 
+/// A short run with this stream policy.
+fn streamed(streams: &str) -> String {
+    let victims = "override.firmware.gc.policy = \"greedy\"";
+    short("greedy").replace(victims, &format!("{victims}\noverride.firmware.streams = \"{streams}\""))
+}
+
+/// So many streams of the host, and one of them.
+struct Into {
+    host: u32,
+    stream: u32,
+}
+
+impl Stream for Into {
+    fn counts(&self) -> StreamCounts {
+        StreamCounts { host: self.host, collector: 1 }
+    }
+
+    fn place(&mut self, view: &mut StreamView<'_>) -> u32 {
+        if view.source().is_some() { 0 } else { self.stream }
+    }
+}
+
+// Streams are known by name, named in results, and refused, as victims are; one that is told of none makes no other drive.
+#[test]
+fn an_added_stream_policy_is_one_among_the_others() {
+    let with = |version: &str, host: u32, stream: u32| {
+        let make = move |_: Option<&str>| Ok(Box::new(Into { host, stream }) as Box<dyn Stream>);
+        let policies = Policies::default().with_stream("own", "One of them.", version, make);
+        parse(&streamed("own"), &Options { policies, ..Options::default() })
+    };
+    let own = with("1", 1, 0).unwrap();
+    let summary = play(&own).unwrap();
+    let [row] = &summary.policies[..] else { panic!("{:?}", summary.policies) };
+    assert_eq!((row.key.as_str(), row.name.as_str(), row.hash.as_str()), ("firmware.streams", "own", "1"));
+    assert!(summary.notes.iter().any(|note| note.starts_with("streams are chosen by `own`")), "{summary:?}");
+    let separate = play(&scenario(&streamed("separate"))).unwrap();
+    assert!(separate.flash.as_ref().unwrap().collect_programs > 0, "it collects");
+    assert_eq!(figures(summary), figures(separate.clone()));
+    assert_eq!(separate, play(&scenario(&short("greedy"))).unwrap(), "the default");
+    assert_ne!(fingerprint(&own).unwrap(), fingerprint(&with("2", 1, 0).unwrap()).unwrap());
+    let failed = play(&with("1", 2, 2).unwrap()).unwrap_err();
+    assert!(
+        failed.to_string().contains("the stream policy `own` failed: stream 2 is none of the 2 of the host"),
+        "{failed}"
+    );
+    let many = with("1", 8, 0).unwrap_err();
+    assert!(many.what.contains("declares 8 streams of the host and 1 of the collector"), "{many}");
+    let unknown = parse(&streamed("sepbitt"), &Options::default()).unwrap_err();
+    assert!(
+        unknown.what.contains("no policy `sepbitt`") && unknown.help.contains("did you mean `sepbit`?"),
+        "{unknown}"
+    );
+    let policies = Policies::default()
+        .with_stream("own", "", "1", |_| Ok(Box::new(Into { host: 1, stream: 0 }) as Box<dyn Stream>));
+    let device =
+        "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\noverride.firmware.streams = \"own\"\n";
+    let served = Device::from_text("d.toml", &folder(), device, &Options { policies, ..Options::default() });
+    assert!(served.unwrap_err().what.contains("`firmware.streams` = `own` is not built in"));
+}
+
+// A drive without blocks for all streams would wait for garbage collection that can free none.
+#[test]
+fn a_drive_too_small_for_its_streams_is_refused() {
+    let of = |streams: &str, op: u32| {
+        parse(&streamed(streams).replace("\"7 %\"", &format!("\"{op} %\"")), &Options::default())
+    };
+    let refused = of("sepbit", 0).unwrap_err();
+    assert!(refused.place.is_some(), "{refused}");
+    let text = "`firmware.streams` = `sepbit`: 2 streams of the host and 4 of garbage collection take ";
+    let (needed, has) =
+        refused.what.strip_prefix(text).unwrap().split_once(" superblocks a die, and it has ").unwrap();
+    let (needed, has): (u32, u32) = (needed.parse().unwrap(), has.parse().unwrap());
+    assert!((1..=7).contains(&(needed - has)), "{refused}");
+    assert!(of("separate", 0).is_ok() && of("sepbit", 7).is_ok());
+    let exactly = |blocks: u32| {
+        let line = format!("override.firmware.streams = \"sepbit\"\noverride.flash.blocks = {blocks}");
+        parse(
+            &streamed("sepbit")
+                .replace("override.firmware.streams = \"sepbit\"", &line)
+                .replace("\"7 %\"", "\"0 %\""),
+            &Options::default(),
+        )
+    };
+    play(&exactly(needed).unwrap()).unwrap();
+    assert!(exactly(needed - 1).is_err());
+}
+
 // Of an array each member has its own policy.
 #[test]
 fn members_of_an_array_are_named() {
@@ -333,4 +420,6 @@ fn a_steady_state_of_another_policy_is_said() {
             .any(|note| note.starts_with("the steady state is that of `greedy`"))
     };
     assert!(steady("fifo") && !steady("greedy"));
+    let streams = play(&scenario(&streamed("hot-cold").replace("\"filled\"", "\"steady\""))).unwrap();
+    assert!(streams.notes.iter().any(|note| note.starts_with("the steady state is that of `separate`")));
 }

@@ -27,7 +27,7 @@ use serde_json::json;
 
 use byteway_clock::Delay;
 use byteway_firmware::ftl::greedy_write_amplification;
-use byteway_firmware::policy::Policies;
+use byteway_firmware::policy::{Policies, StreamPolicy};
 use byteway_link::{Generation, PcieConfig};
 use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 use byteway_wire::nvme::vendor::Extension;
@@ -227,6 +227,15 @@ fn is_device(placement: &FirmwarePlacement) -> bool {
     *placement == FirmwarePlacement::Device
 }
 
+/// The policy without which a profile is as if it named none.
+fn separate() -> String {
+    StreamPolicy::separate().name().to_owned()
+}
+
+fn is_separate(streams: &str) -> bool {
+    streams == StreamPolicy::separate().name()
+}
+
 fn exact() -> Bytes {
     Bytes(1)
 }
@@ -261,6 +270,9 @@ pub struct Firmware {
     pub op: Percent,
     /// Garbage collection.
     pub gc: Gc,
+    /// Which open superblock a write goes to: the name of a policy.
+    #[serde(default = "separate", skip_serializing_if = "is_separate")]
+    pub streams: String,
     /// Programmed bytes after which a checkpoint of the map is written, as a share of the capacity, in
     /// addition to checkpoints at shutdown and when the journal is half full; "0 %": no others. Default: 10
     /// %.
@@ -877,6 +889,14 @@ impl Profile {
             .find(|whole| self.geometry(*whole).is_ok_and(|geometry| self.has_its_spare(&geometry)))
     }
 
+    /// Blocks of a plane that the drive takes at least, with one stream of the host and one of garbage collection.
+    pub(crate) fn least_blocks(&self, geometry: &Geometry) -> u64 {
+        let plane =
+            u64::from(geometry.pages) * u64::from(geometry.page_bytes) * u64::from(geometry.plane_count());
+        let user = self.held_bytes(geometry.capacity_bytes, is_wide(geometry)).div_ceil(plane);
+        least_blocks(user, geometry.gc_start_blocks.into(), self.flash.reserved_blocks().into())
+    }
+
     /// Bytes that always occupy flash: a map that is not completely in DRAM is stored there in addition to the data.
     fn held_bytes(&self, capacity: u64, is_wide: bool) -> u64 {
         let map_pages = byteway_firmware::Space::new(capacity / MAP_UNIT_BYTES, is_wide).map.1;
@@ -910,7 +930,7 @@ impl Profile {
         let all = flash.blocks.map_or(with_spare, |blocks| u64::from(blocks).saturating_sub(reserved));
         let start = of(self.firmware.gc.start, all, 2);
         let urgent = of(self.firmware.gc.urgent, all, 1).min(start - 1);
-        let least = user + (user / 100).max(1) + start + 1 + reserved;
+        let least = least_blocks(user, start, reserved);
         let net = held_bytes as f64 / (planes * block_bytes) as f64 * spare;
         let blocks = match flash.blocks {
             Some(blocks) => u64::from(blocks),
@@ -957,6 +977,11 @@ impl Profile {
     }
 }
 
+/// Blocks of a plane for `user` of data, so many kept free and so many set aside: an open one, and one percent spare.
+fn least_blocks(user: u64, kept_free: u64, set_aside: u64) -> u64 {
+    user + (user / 100).max(1) + kept_free + 1 + set_aside
+}
+
 /// Whether map entries of a drive have 8 bytes.
 fn is_wide(geometry: &Geometry) -> bool {
     geometry.raw_bytes() / MAP_UNIT_BYTES > byteway_flash::Geometry::NARROW_UNITS_MAX
@@ -993,19 +1018,38 @@ impl HostProfile {
     }
 }
 
+/// Describes a key of a policy by the policies, each with its name and what it does.
+fn describe<'a>(
+    defs: &mut Option<serde_json::Value>,
+    key: &str,
+    what: &str,
+    policies: impl Iterator<Item = (&'a str, &'a str)>,
+) {
+    let key = format!("{key}/description");
+    if let Some(described) = defs.as_mut().and_then(|defs| defs.pointer_mut(&key)) {
+        let each: Vec<String> = policies.map(|(name, about)| format!("`{name}`: {about}")).collect();
+        *described = json!(format!("{what} {}", each.join(" ")));
+    }
+}
+
 /// The JSON schema of a drive profile: all of its sections, or a base and the differences from it. It names the built-in policies and
 /// these.
 pub fn profile_schema(policies: &Policies) -> serde_json::Value {
     let mut whole = schemars::schema_for!(Profile).to_value();
     let mut defs = whole.as_object_mut().and_then(|schema| schema.remove("$defs"));
-    if let Some(described) =
-        defs.as_mut().and_then(|defs| defs.pointer_mut("/Gc/properties/policy/description"))
-    {
-        let each: Vec<String> =
-            policies.victims().map(|(name, about)| format!("`{name}`: {about}")).collect();
-        let own = "`FILE.o`: What an eBPF program chooses.";
-        *described = json!(format!("Selection of the next victim block. {} {own}", each.join(" ")));
-    }
+    let own = ("FILE.o", "What an eBPF program chooses.");
+    describe(
+        &mut defs,
+        "/Gc/properties/policy",
+        "Selection of the next victim block.",
+        policies.victims().chain([own]),
+    );
+    describe(
+        &mut defs,
+        "/Firmware/properties/streams",
+        "Which open superblock a write goes to.",
+        policies.streams(),
+    );
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Profile",
