@@ -328,20 +328,20 @@ fn a_drive_too_small_for_its_streams_is_refused() {
     let of = |streams: &str, op: u32| {
         parse(&streamed(streams).replace("\"7 %\"", &format!("\"{op} %\"")), &Options::default())
     };
-    let refused = of("sepbit", 0).unwrap_err();
+    let refused = of("sepbit", 1).unwrap_err();
     assert!(refused.place.is_some(), "{refused}");
     let text = "`firmware.streams` = `sepbit`: 2 streams of the host and 4 of garbage collection take ";
     let (needed, has) =
         refused.what.strip_prefix(text).unwrap().split_once(" superblocks a die, and it has ").unwrap();
     let (needed, has): (u32, u32) = (needed.parse().unwrap(), has.parse().unwrap());
     assert!((1..=7).contains(&(needed - has)), "{refused}");
-    assert!(of("separate", 0).is_ok() && of("sepbit", 7).is_ok());
+    assert!(of("separate", 1).is_ok() && of("sepbit", 7).is_ok());
     let exactly = |blocks: u32| {
         let line = format!("override.firmware.streams = \"sepbit\"\noverride.flash.blocks = {blocks}");
         parse(
             &streamed("sepbit")
                 .replace("override.firmware.streams = \"sepbit\"", &line)
-                .replace("\"7 %\"", "\"0 %\""),
+                .replace("\"7 %\"", "\"1 %\""),
             &Options::default(),
         )
     };

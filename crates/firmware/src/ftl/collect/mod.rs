@@ -556,6 +556,7 @@ impl Collector {
     fn may_pad(&self, is_switching: bool) -> bool {
         let state = self.inner.state.borrow();
         (self.next_stripe.is_none() || is_switching)
+            && !self.has_stripe()
             && self.again.is_empty()
             && self.erasing.is_empty()
             && self.erase_after.is_none()
