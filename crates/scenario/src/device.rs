@@ -153,7 +153,7 @@ impl Device {
         let checked = checked.and_then(|()| check_rest(file.serve.rest));
         let checked = checked.and_then(|()| check_files(&drive, options.in_files));
         let checked = checked.and_then(|()| hosted::check_served(&drive));
-        let checked = checked.and_then(|()| policy::check_served(&drive));
+        let checked = checked.and_then(|()| policy::check_served(&drive.victim, &drive.streams));
         checked.map_err(|fault| placed(&sources, &index, fault))?;
         Ok(Device { name, seed: file.seed, drive, serve: file.serve })
     }

@@ -1,7 +1,6 @@
 //! Policies by their names in a profile.
 
-use super::drive::DrivePlan;
-use super::profile::{KeyError, fault};
+use super::profile::{Geometry, KeyError, Profile, fault};
 use byteway_clock::random::fnv1a;
 use byteway_firmware::policy::victim::VictimProgram;
 use byteway_firmware::policy::{Named, Policies, StreamPolicy, UnknownPolicy, VictimPolicy, is_file};
@@ -66,14 +65,17 @@ fn program(text: &str, path: &Path) -> Result<VictimPolicy, KeyError> {
 }
 
 /// Checks that a plane has blocks for the streams of a policy, beyond those for one of the host and one of garbage collection.
-pub(crate) fn check_streams(plan: &DrivePlan) -> Result<(), KeyError> {
-    let (streams, profile) = (&plan.streams, &plan.profile);
+pub(crate) fn check_streams(
+    streams: &StreamPolicy,
+    profile: &Profile,
+    geometry: &Geometry,
+) -> Result<(), KeyError> {
     if streams.is_separate() {
         return Ok(());
     }
     let counts = streams.make().counts();
-    let needed = profile.least_blocks(&plan.geometry).saturating_add(u64::from(counts.further_blocks()));
-    let blocks = plan.geometry.blocks;
+    let needed = profile.least_blocks(geometry).saturating_add(u64::from(counts.further_blocks()));
+    let blocks = geometry.blocks;
     if profile.flash.slc.is_some() {
         let what =
             format!("`{STREAMS}` = `{}`, and `flash.slc`, which mixes all streams", excerpt(streams.name()));
@@ -94,8 +96,8 @@ pub(crate) fn check_streams(plan: &DrivePlan) -> Result<(), KeyError> {
 }
 
 /// A served drive has no result in which a policy's fault could be told, nor an end at which it could be refused.
-pub(crate) fn check_served(plan: &DrivePlan) -> Result<(), KeyError> {
-    is_built_in(VICTIM, &plan.victim).and_then(|()| is_built_in(STREAMS, &plan.streams))
+pub(crate) fn check_served(victim: &VictimPolicy, streams: &StreamPolicy) -> Result<(), KeyError> {
+    is_built_in(VICTIM, victim).and_then(|()| is_built_in(STREAMS, streams))
 }
 
 fn is_built_in<P: ?Sized>(key: &str, policy: &Named<P>) -> Result<(), KeyError> {

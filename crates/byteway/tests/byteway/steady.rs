@@ -373,3 +373,23 @@ fn a_slower_host_begins_as_it_goes_on() {
         assert_within(of_amplification, first.1, later.1, &format!("{what}: write amplification"));
     }
 }
+
+// A closed loop writes as fast as collection lets it, and collection does as much as it has to: a drive that began with what the loop does
+// beside none was 90 % too fast, and amplified a fifth of what it does in the long run, without a word.
+#[test]
+fn a_loop_of_reads_and_writes_begins_as_it_goes_on() {
+    for (profile, capacity, depth, seconds, later) in [
+        ("p4500", "12541 MiB", 4, 4, 16),
+        ("p4500", "12541 MiB", 32, 4, 16),
+        ("samsung-970-pro", "4 GiB", 4, 1, 9),
+        ("samsung-970-pro", "4 GiB", 32, 1, 9),
+    ] {
+        let drive = format!("[drive]\nprofile = '{profile}'\ncapacity = '{capacity}'\n");
+        let job = format!("rw = 'randrw'\nrwmixread = 90\niodepth = {depth}");
+        let (first, later) = (after(&drive, &job, seconds, 0), after(&drive, &job, later, 1000 * later));
+        let what = format!("{profile}, {job:?}: {first:?}, later {later:?}");
+        println!("{what}");
+        assert_within(5.0, first.0, later.0, &format!("{what}: IOPS"));
+        assert_within(12.0, first.1, later.1, &format!("{what}: write amplification"));
+    }
+}

@@ -12,11 +12,13 @@
 mod argument;
 mod kind;
 mod named;
+mod policies;
 pub mod stream;
 pub mod victim;
 
 pub use argument::WrongArgument;
 pub use kind::{Made, Make};
-pub use named::{Named, Policies, UnknownPolicy, is_file};
+pub use named::{Named, UnknownPolicy, is_file};
+pub use policies::Policies;
 pub use stream::{Filler, MadeStream, Source, Stream, StreamCounts, StreamPolicy, StreamView};
 pub use victim::{Candidate, MadeVictim, Victim, VictimPolicy, VictimView};

@@ -1,9 +1,7 @@
-//! Policies by their names in scenarios.
+//! A policy under its name, and all of a kind that have one.
 
 use super::argument::WrongArgument;
-use super::kind::{Added, Kind, Made, Make};
-use super::stream::{Stream, StreamPolicy};
-use super::victim::{Victim, VictimPolicy};
+use super::kind::{Added, Kind, Make};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -68,10 +66,10 @@ impl<P: ?Sized> fmt::Debug for Named<P> {
 }
 
 /// The policies of a kind beyond the built-in ones, by name.
-struct Set<P: ?Sized> {
-    added: BTreeMap<String, Added<P>>,
+pub(in crate::policy) struct Set<P: ?Sized> {
+    pub(in crate::policy) added: BTreeMap<String, Added<P>>,
     /// Of all drives, whatever their profiles name.
-    instead: Option<Named<P>>,
+    pub(in crate::policy) instead: Option<Named<P>>,
 }
 
 impl<P: ?Sized> Default for Set<P> {
@@ -96,11 +94,11 @@ impl<P: ?Sized> PartialEq for Set<P> {
 }
 
 impl<P: Kind + ?Sized> Set<P> {
-    fn is_empty(&self) -> bool {
+    pub(in crate::policy) fn is_empty(&self) -> bool {
         self.added.is_empty() && self.instead.is_none()
     }
 
-    fn add(&mut self, name: String, added: Added<P>) {
+    pub(in crate::policy) fn add(&mut self, name: String, added: Added<P>) {
         let is_free = !P::built_in().iter().any(|built_in| built_in.name == name);
         assert!(is_free, "`{name}` is the name of a built-in policy");
         assert!(
@@ -110,12 +108,12 @@ impl<P: Kind + ?Sized> Set<P> {
         self.added.insert(name, added);
     }
 
-    fn each(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(in crate::policy) fn each(&self) -> impl Iterator<Item = (&str, &str)> {
         let built_in = P::built_in().iter().map(|built_in| (built_in.name, built_in.about));
         built_in.chain(self.added.iter().map(|(name, added)| (name.as_str(), added.about.as_str())))
     }
 
-    fn find(&self, text: &str, build: &str) -> Result<Named<P>, UnknownPolicy> {
+    pub(in crate::policy) fn find(&self, text: &str, build: &str) -> Result<Named<P>, UnknownPolicy> {
         let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let (hash, make): (_, Make<P>) = match self.added.get(name) {
             Some(added) => (Some(added.hash.clone()), added.make.clone()),
@@ -134,108 +132,6 @@ impl<P: Kind + ?Sized> Set<P> {
         let made = move || make(argument.as_deref()).unwrap_or_else(P::unmade);
         let build = if hash.is_some() { build.to_owned() } else { String::new() };
         Ok(Named { build, ..Named::new(text, hash, made) })
-    }
-}
-
-/// Policies beyond the built-in ones, by name.
-#[derive(Clone, Default, PartialEq)]
-pub struct Policies {
-    victims: Set<dyn Victim>,
-    streams: Set<dyn Stream>,
-    /// The program that has them.
-    build: String,
-}
-
-impl fmt::Debug for Policies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.victims.added.keys().chain(self.streams.added.keys())).finish()
-    }
-}
-
-impl Policies {
-    /// Adds a victim policy. `about` is what it does, in a sentence; `hash` tells this version of its code from others, for summaries and
-    /// caches of results.
-    ///
-    /// # Panics
-    /// The name is one that could not be reached: of a built-in policy, of a file, or with a colon.
-    #[must_use]
-    pub fn with_victim(
-        mut self,
-        name: impl Into<String>,
-        about: impl Into<String>,
-        hash: impl Into<String>,
-        make: impl Fn(Option<&str>) -> Made<dyn Victim> + Send + Sync + 'static,
-    ) -> Self {
-        let added = Added { about: about.into(), hash: hash.into(), make: Arc::new(make) };
-        self.victims.add(name.into(), added);
-        self
-    }
-
-    /// Adds a stream policy, as [`with_victim`](Policies::with_victim).
-    ///
-    /// # Panics
-    /// Same as `with_victim`.
-    #[must_use]
-    pub fn with_stream(
-        mut self,
-        name: impl Into<String>,
-        about: impl Into<String>,
-        hash: impl Into<String>,
-        make: impl Fn(Option<&str>) -> Made<dyn Stream> + Send + Sync + 'static,
-    ) -> Self {
-        let added = Added { about: about.into(), hash: hash.into(), make: Arc::new(make) };
-        self.streams.add(name.into(), added);
-        self
-    }
-
-    /// Names the program that has these policies, by a hash of its file, say: results kept of another one are not taken for its. Their own
-    /// versions are what their authors say, who may forget to.
-    #[must_use]
-    pub fn with_build(self, build: String) -> Self {
-        Policies { build, ..self }
-    }
-
-    /// Whether there are none but the built-in ones.
-    pub fn is_empty(&self) -> bool {
-        self.victims.is_empty() && self.streams.is_empty()
-    }
-
-    /// Gives all drives this policy, whatever their profiles name.
-    #[must_use]
-    pub fn with_victim_of_all(mut self, policy: VictimPolicy) -> Self {
-        self.victims.instead = Some(policy);
-        self
-    }
-
-    /// The policy of all drives, if they have one.
-    pub fn victim_of_all(&self) -> Option<&VictimPolicy> {
-        self.victims.instead.as_ref()
-    }
-
-    /// Names of victim policies, with what each does: the built-in ones first.
-    pub fn victims(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.victims.each()
-    }
-
-    /// Names of stream policies, as [`victims`](Policies::victims).
-    pub fn streams(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.streams.each()
-    }
-
-    /// The victim policy with this name, `name` or `name:argument`.
-    ///
-    /// # Errors
-    /// There is none, or its argument is wrong.
-    pub fn victim(&self, text: &str) -> Result<VictimPolicy, UnknownPolicy> {
-        self.victims.find(text, &self.build)
-    }
-
-    /// The stream policy with this name, `name` or `name:argument`.
-    ///
-    /// # Errors
-    /// There is none, its argument is wrong, or it declares streams that a drive can't have.
-    pub fn stream(&self, text: &str) -> Result<StreamPolicy, UnknownPolicy> {
-        self.streams.find(text, &self.build)
     }
 }
 
