@@ -110,7 +110,10 @@ impl MeanField {
         let (mut look, mut moved) = (0.0, self.valid * units);
         let mut time = 0.0;
         // Until nothing changes: the less is spare, the less is written for each victim.
-        let end = 12.0 * self.valid / (1.0 - self.valid);
+        // Cold data, which are seldom written, take longest where all superblocks are looked at.
+        let long =
+            if matches!(choice, Choice::Oldest(_)) || self.hot.data == self.hot.writes { 12.0 } else { 30.0 };
+        let end = long * self.valid / (1.0 - self.valid);
         while time < end {
             // Writes of the host for each victim, in relation to all valid units.
             let written = (units - moved) / (self.valid * units);
@@ -211,9 +214,8 @@ impl MeanField {
                     }
                     continue;
                 }
-                for own in left.saturating_sub(*cold)..=left.min(*hot) {
-                    rest[left][own] += share * self.hypergeometric(*hot, *cold, left, own);
-                }
+                let own = left.saturating_sub(*cold)..=left.min(*hot);
+                own.for_each(|own| rest[left][own] += share * self.hypergeometric(*hot, *cold, left, own));
             }
         }
         let mut filled = vec![0.0; N];

@@ -124,7 +124,7 @@ mod tests {
                 };
                 let source = random.chance(0.5).then(|| source(filler, now / 2));
                 source.into_iter().for_each(|source| policy.collects(source, now));
-                let last = random.chance(0.7).then(|| now / 3);
+                let last = random.chance(0.7).then_some(now / 3);
                 let most = if source.is_some() { collector } else { host };
                 assert!(asked(&mut *policy, random.below(UNITS), now, last, source) < most, "{name}");
             }
