@@ -91,6 +91,7 @@ use byteway_text::interrupt::Interrupt;
 use byteway_text::number::{ns, ratio};
 use byteway_text::progress::Progress;
 use byteway_text::table::grouped;
+use byteway_text::units::Picos;
 use byteway_workload::kv::Verb;
 use byteway_workload::query::QueryPlace;
 use byteway_workload::{Io, JobPlan};
@@ -100,7 +101,7 @@ use std::rc::Rc;
 
 /// A completed I/O.
 pub struct Completed {
-    /// Sequence number of the I/O, from [`Meter::begins`].
+    /// Sequence number of the I/O, from [`Meter::number`].
     pub number: u64,
     /// Index of the job.
     pub job: usize,
@@ -195,9 +196,9 @@ struct JobMeter {
     faults: JobFaults,
     /// Time of its last completion.
     last: Time,
-    /// Time at which its last I/O began, and how many completed since.
-    last_begun: Time,
-    since_begun: u64,
+    /// Its runtime, and the I/Os that completed after it.
+    runtime: Option<Picos>,
+    after_end: u64,
     /// Whether an I/O that counts was in progress when measuring began.
     found_some: bool,
     /// Time from which its figures count: its start and ramp. `None` until its phase begins.
@@ -237,21 +238,26 @@ impl JobMeter {
     fn counts(&self, at: Time) -> bool {
         self.begin.is_some_and(|begin| begin <= at)
     }
+
+    /// When it begins no further I/O, if time says so.
+    fn end(&self) -> Option<Time> {
+        Some(Time(self.begin?.0.saturating_add(self.runtime?.0)))
+    }
 }
 
 /// Time over which the I/Os of some jobs, measured from `from`, give their rates: until the last completion. But where I/Os were in progress at
 /// `from`, which count whole, that would be too short by the part of them that was done before, which a deep queue of large I/Os makes 1 % of a
-/// run of 150 ms. The rate is then that until the last I/O began, when as many are in progress that don't count. Sharing each I/O out by time would
-/// keep all of them, but is biased, too: what waits in a queue is not being done.
+/// run of 150 ms. The rate of jobs that end by time is then that until their end, when as many are in progress that don't count. Jobs that end by
+/// a count have no such instant: their last I/O begins when others complete, often many at once.
 fn rate_ps(from: Time, jobs: &[&JobMeter]) -> u64 {
-    let end_of = |job: &&JobMeter| if job.found_some { job.last_begun } else { job.last };
     let until_last = jobs.iter().map(|job| job.last).max().unwrap_or(from).since(from).0;
-    let end = jobs.iter().map(end_of).max().unwrap_or(from);
-    let after = |job: &&JobMeter| if job.last > end { job.since_begun } else { 0 };
+    let ends: Option<Vec<Time>> = jobs.iter().map(|job| job.end().filter(|_| job.found_some)).collect();
+    let Some(end) = ends.into_iter().flatten().max() else { return until_last };
     let all = jobs.iter().map(|job| job.latencies.ios()).sum::<u64>();
+    let after = |job: &&JobMeter| if job.end() == Some(end) { job.after_end } else { 0 };
     let within = all.saturating_sub(jobs.iter().map(after).sum());
-    // A run that is hardly longer than its queue is deep has no such time.
-    if within <= all / 2 || end <= from {
+    // An interrupted run has no end, and one that is hardly longer than its queue is deep counts too little until then.
+    if within == all || within <= all / 2 || end <= from {
         return until_last;
     }
     let time_ps = u128::from(end.since(from).0) * u128::from(all) / u128::from(within);
@@ -291,8 +297,8 @@ impl Meter {
             lone: lone::Watch::default(),
             faults: JobFaults::default(),
             last: start,
-            last_begun: start,
-            since_begun: 0,
+            runtime: job.runtime,
+            after_end: 0,
             found_some: false,
             begin: first_of(job),
         };
@@ -344,10 +350,8 @@ impl Meter {
         self.series.clone()
     }
 
-    /// Counts an I/O of a job that begins; its sequence number.
-    pub fn begins(&self, job: usize, now: Time) -> u64 {
-        let job = &mut self.jobs.borrow_mut()[job];
-        (job.last_begun, job.since_begun) = (now, 0);
+    /// The sequence number of an I/O that begins.
+    pub fn number(&self) -> u64 {
         self.begun.replace(self.begun.get() + 1)
     }
 
@@ -360,7 +364,7 @@ impl Meter {
         let job = &mut self.jobs.borrow_mut()[*job];
         let Some(begin) = self.begin.get().filter(|_| job.counts(now)) else { return };
         job.last = now;
-        job.since_begun += 1;
+        job.after_end += u64::from(job.end().is_some_and(|end| now > end));
         job.found_some |= record.begin < job.begin.map_or(begin, |own| own.max(begin));
         job.latencies.record(kind, *bytes, latency.0);
         job.lone.look(completed, latency);

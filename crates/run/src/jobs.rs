@@ -622,7 +622,7 @@ impl Play {
                 }
                 worker.enter(io.kind);
             }
-            let number = meter.begins(worker.job, self.clock.now());
+            let number = meter.number();
             let Performed { result, commands, trail } = ios.perform(&mut buffers, io).await;
             self.show(worker, io, due, result.as_ref().map_err(|error| error as &dyn fmt::Display), trail);
             if commands > 1 {

@@ -302,7 +302,7 @@ impl Play {
             let Some(op) = pairs.generator.borrow_mut().next() else { break };
             let due = self.clock.now();
             within_reach(&worker.plan, due)?;
-            let number = meter.begins(worker.job, self.clock.now());
+            let number = meter.number();
             let performed = pairs.perform(&mut buffer, bulk.as_mut(), op).await;
             if op.verb == Verb::Insert {
                 // After a failed insert the record may or may not exist, and can still be chosen: the oracle accepts both.

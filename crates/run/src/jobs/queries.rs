@@ -388,7 +388,7 @@ impl Play {
             let query = &queries.queries[which];
             let due = self.clock.now();
             within_reach(&worker.plan, due)?;
-            let number = meter.begins(worker.job, self.clock.now());
+            let number = meter.number();
             let performed = self.query(&session, query).await;
             let bytes = performed.as_ref().map_or(0, |(queried, _)| queried.task_bytes + queried.read_bytes);
             let io = Io { kind: Kind::Read, lba: turn, blocks: bytes.min(u32::MAX.into()) as u32, at: None };

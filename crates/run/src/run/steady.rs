@@ -108,11 +108,16 @@ fn settle(
     alone: &[SteadyLoad],
     interrupt: &Interrupt,
 ) -> Result<(), RunError> {
+    let is_timed = |job: &JobPlan| job.phase == 0 && job.count.is_none() && job.io_bytes.is_none();
+    let are_timed = loaded.jobs.iter().all(is_timed);
     for round in 1..=*ROUNDS.end() {
         if closed.iter().all(|number| rate(loaded.drives[*number].plan.steady_load).is_none()) {
             break;
         }
-        let found = loads(loaded, steady, interrupt)?;
+        let mut endless = loaded.clone();
+        // A short run would be over before its rate is known.
+        endless.jobs.iter_mut().filter(|_| are_timed).for_each(|job| job.runtime = None);
+        let found = loads(&endless, steady, interrupt)?;
         let mut is_settled = true;
         for ((number, alone), found) in steady.iter().zip(alone).zip(found) {
             let own = &mut loaded.drives[*number].plan.steady_load;
@@ -273,21 +278,16 @@ impl Observed {
     }
 }
 
-/// The loads of the drives `steady`, from the beginning of their jobs. Jobs that only time ends go on until they are known.
+/// The loads of the drives `steady`, from the beginning of their jobs.
 fn loads(scenario: &Scenario, steady: &[usize], interrupt: &Interrupt) -> Result<Vec<SteadyLoad>, RunError> {
-    let mut scenario = scenario.clone();
-    let is_timed = |job: &JobPlan| job.phase == 0 && job.count.is_none() && job.io_bytes.is_none();
-    if scenario.jobs.iter().all(is_timed) {
-        scenario.jobs.iter_mut().for_each(|job| job.runtime = None);
-    }
     let executor = Executor::new();
     executor.leap();
     let clock = executor.clock().clone();
-    let Built { world, jbof, interrupt_processors } = build::world(&executor, &scenario, interrupt)?;
+    let Built { world, jbof, interrupt_processors } = build::world(&executor, scenario, interrupt)?;
     let context = Rc::new(RunContext {
         clock: clock.clone(),
         world: Rc::new(world),
-        scenario,
+        scenario: scenario.clone(),
         mark: Rc::new(|| ()),
         ios: Cell::default(),
         timeline: None,
