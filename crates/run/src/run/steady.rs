@@ -21,7 +21,7 @@ use byteway_firmware::{PacedState, SteadyLoad};
 use byteway_scenario::{Precondition, Scenario};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
-use byteway_workload::{Issue, JobPlan, Source};
+use byteway_workload::{Issue, JobPlan, Kind, Source};
 use byteway_world::PoweredDrive;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::RangeInclusive;
@@ -92,7 +92,9 @@ fn asked(scenario: &Scenario, interrupt: &Interrupt) -> Result<Scenario, RunErro
         let (load, yields_ppm) = if is_closed(*number) { (beside, INEXACT_PPM) } else { (*alone, 0) };
         loaded.drives[*number].plan.steady_load = yielding(together(*alone, beside, load), yields_ppm);
     }
-    let closed: Vec<usize> = steady.iter().copied().filter(|number| is_closed(*number)).collect();
+    // One of writes alone is as fast as the drive, whatever it was measured beside.
+    let reads = |number: &usize| is_closed(*number) && scenario.jobs_of(*number).any(may_read);
+    let closed: Vec<usize> = steady.iter().copied().filter(reads).collect();
     if steady.len() <= SETTLED_DRIVES_MOST {
         settle(&mut loaded, &steady, &closed, &alone, interrupt)?;
     }
@@ -178,6 +180,13 @@ fn together(alone: SteadyLoad, beside: SteadyLoad, load: SteadyLoad) -> SteadyLo
             SteadyLoad::Paced { units_per_megasecond, busy_ppm, yields_ppm: 0, collection_ppm }
         }
         _ => SteadyLoad::Saturating,
+    }
+}
+
+fn may_read(job: &JobPlan) -> bool {
+    match &job.source {
+        Source::Synthetic(own) => own.rw.kinds().contains(&Kind::Read),
+        _ => true,
     }
 }
 
