@@ -91,7 +91,6 @@ use byteway_text::interrupt::Interrupt;
 use byteway_text::number::{ns, ratio};
 use byteway_text::progress::Progress;
 use byteway_text::table::grouped;
-use byteway_text::units::Picos;
 use byteway_workload::kv::Verb;
 use byteway_workload::query::QueryPlace;
 use byteway_workload::{Io, JobPlan};
@@ -196,11 +195,6 @@ struct JobMeter {
     faults: JobFaults,
     /// Time of its last completion.
     last: Time,
-    /// Its runtime, and the I/Os that completed after it.
-    runtime: Option<Picos>,
-    after_end: u64,
-    /// Whether an I/O that counts was in progress when measuring began.
-    found_some: bool,
     /// Time from which its figures count: its start and ramp. `None` until its phase begins.
     begin: Option<Time>,
 }
@@ -238,30 +232,6 @@ impl JobMeter {
     fn counts(&self, at: Time) -> bool {
         self.begin.is_some_and(|begin| begin <= at)
     }
-
-    /// When it begins no further I/O, if time says so.
-    fn end(&self) -> Option<Time> {
-        Some(Time(self.begin?.0.saturating_add(self.runtime?.0)))
-    }
-}
-
-/// Time over which the I/Os of some jobs, measured from `from`, give their rates: until the last completion. But where I/Os were in progress at
-/// `from`, which count whole, that would be too short by the part of them that was done before, which a deep queue of large I/Os makes 1 % of a
-/// run of 150 ms. The rate of jobs that end by time is then that until their end, when as many are in progress that don't count. Jobs that end by
-/// a count have no such instant: their last I/O begins when others complete, often many at once.
-fn rate_ps(from: Time, jobs: &[&JobMeter]) -> u64 {
-    let until_last = jobs.iter().map(|job| job.last).max().unwrap_or(from).since(from).0;
-    let ends: Option<Vec<Time>> = jobs.iter().map(|job| job.end().filter(|_| job.found_some)).collect();
-    let Some(end) = ends.into_iter().flatten().max() else { return until_last };
-    let all = jobs.iter().map(|job| job.latencies.ios()).sum::<u64>();
-    let after = |job: &&JobMeter| if job.end() == Some(end) { job.after_end } else { 0 };
-    let within = all.saturating_sub(jobs.iter().map(after).sum());
-    // An interrupted run has no end, and one that is hardly longer than its queue is deep counts too little until then.
-    if within == all || within <= all / 2 || end <= from {
-        return until_last;
-    }
-    let time_ps = u128::from(end.since(from).0) * u128::from(all) / u128::from(within);
-    time_ps.try_into().unwrap_or(u64::MAX)
 }
 
 /// Failed commands and mismatched reads of a job.
@@ -297,9 +267,6 @@ impl Meter {
             lone: lone::Watch::default(),
             faults: JobFaults::default(),
             last: start,
-            runtime: job.runtime,
-            after_end: 0,
-            found_some: false,
             begin: first_of(job),
         };
         Meter {
@@ -362,10 +329,10 @@ impl Meter {
         self.count(now);
         self.series.borrow_mut().completed(now, *job, kind, *bytes, latency.0);
         let job = &mut self.jobs.borrow_mut()[*job];
-        let Some(begin) = self.begin.get().filter(|_| job.counts(now)) else { return };
+        if self.begin.get().is_none() || !job.counts(now) {
+            return;
+        }
         job.last = now;
-        job.after_end += u64::from(job.end().is_some_and(|end| now > end));
-        job.found_some |= record.begin < job.begin.map_or(begin, |own| own.max(begin));
         job.latencies.record(kind, *bytes, latency.0);
         job.lone.look(completed, latency);
         if let Some(ios) = &mut *self.ios.borrow_mut() {
@@ -500,20 +467,20 @@ impl Meter {
         let first = own.iter().filter_map(|job| meters[*job].begin).min().map_or(begin, |own| own.max(begin));
         let elapsed_ps = last.since(first).0;
         // A job that ends before the others is measured over its own time.
-        let rate_ps_of = |job: usize| {
+        let elapsed_of = |job: usize| {
             let begin = meters[job].begin.map_or(begin, |own| own.max(begin));
-            rate_ps(begin, &[&meters[job]])
+            meters[job].last.since(begin).0
         };
         let operations =
-            own.iter().flat_map(|job| meters[*job].verbs.finish(&plans[*job].name, rate_ps_of(*job)));
+            own.iter().flat_map(|job| meters[*job].verbs.finish(&plans[*job].name, elapsed_of(*job)));
         let has_verbs = own.iter().any(|job| plans[*job].has_verbs());
         let kv = has_verbs.then(|| KvSummary { operations: operations.collect(), ..KvSummary::default() });
         let queries =
-            own.iter().flat_map(|job| meters[*job].queries.finish(&plans[*job].name, rate_ps_of(*job)));
+            own.iter().flat_map(|job| meters[*job].queries.finish(&plans[*job].name, elapsed_of(*job)));
         let queries = queries.collect();
         let jobs: Vec<_> = own
             .iter()
-            .map(|job| meters[*job].latencies.finish(&plans[*job].name, rate_ps_of(*job)))
+            .map(|job| meters[*job].latencies.finish(&plans[*job].name, elapsed_of(*job)))
             .collect();
         notes.extend(jobs.iter().filter_map(|job| {
             let split = job.split?;
@@ -527,8 +494,7 @@ impl Meter {
         }));
         let ios = jobs.iter().map(|job| job.ios).sum::<u64>();
         let bytes = jobs.iter().map(|job| u128::from(job.bytes)).sum::<u128>();
-        let rate_ps = rate_ps(first, &own.iter().map(|job| &meters[*job]).collect::<Vec<_>>());
-        let per_second = |count: u128| ratio(count * 1_000_000_000_000, rate_ps.into());
+        let per_second = |count: u128| ratio(count * 1_000_000_000_000, elapsed_ps.into());
         let first_mismatch = own.iter().filter_map(|job| meters[*job].faults.first_mismatch.as_ref()).min();
         if let Some((_, first)) = first_mismatch {
             notes.push(format!("DATA DID NOT VERIFY: {first}"));

@@ -403,37 +403,3 @@ fn every_io_is_written_down_with_its_stages() {
     assert!(due.iter().zip(&end).zip(&latencies).all(|((due, end), ps)| picos(*end) - picos(*due) == *ps));
     assert!(end.is_sorted(), "in the order of completion");
 }
-
-// I/Os in progress when measuring begins count whole: a short run of a deep queue read more than the link carries (3,349 of 3,315 MB/s),
-// whatever it began with. What is left is chance: the part of those at both ends that is done differs.
-#[test]
-fn a_short_run_of_a_deep_queue_has_the_rate_of_a_long_one() {
-    let run = |profile: &str, job: &str, runtime: &str| {
-        let drive = format!("[drive]\nprofile = '{profile}'\ncapacity = '1 GiB'\nprecondition = 'filled'\n");
-        results(&format!("{drive}[host]\nverify = false\n{job}runtime = '{runtime}'\n")).summary
-    };
-    let reads = "[[job]]\nrw = 'randread'\nbs = '128 KiB'\niodepth = 256\n";
-    let jobs = [
-        format!("{reads}ramp_time = '20 ms'\n"),
-        format!("[measure]\nwarmup = '20 ms'\n{reads}"),
-        format!("[measure]\nwarmup = '50 ms'\n{reads}"),
-        format!("[measure]\nwarmup = 500\n{reads}"),
-    ];
-    for profile in ["samsung-970-pro", "tlc-generic"] {
-        let mut all_off = Vec::new();
-        for job in &jobs {
-            let (short, long) = (run(profile, job, "150 ms"), run(profile, job, "1500 ms"));
-            let off = short.bytes_per_second / long.bytes_per_second - 1.0;
-            let whole = short.ios as f64 * f64::from(128 << 10) / short.elapsed_ns * 1e9;
-            println!(
-                "{profile}, {job}: {:+.2} %, {:+.2} % if all count",
-                off * 100.0,
-                (whole / long.bytes_per_second - 1.0) * 100.0
-            );
-            assert!(off.abs() < 0.006, "{profile}, {job}: {off}");
-            all_off.push(off);
-        }
-        let mean = all_off.iter().sum::<f64>() / all_off.len() as f64;
-        assert!(mean.abs() < 0.002, "{profile}: {mean}");
-    }
-}
