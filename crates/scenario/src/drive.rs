@@ -159,7 +159,8 @@ impl DrivePlan {
         })?;
         let folder = sources.folder(index.span(path).start).to_owned();
         (plan.victim, plan.streams) = (victim, streams);
-        policy::check_streams(&plan.streams, &plan.profile, &plan.geometry)
+        let is_steady = plan.precondition == Precondition::Steady;
+        policy::check_streams(&plan.streams, &plan.profile, &plan.geometry, is_steady)
             .map_err(|fault| placed(sources, &profile_index, fault))?;
         let tables = table::tables(&section.table, path, &folder, plan.tables_nsids());
         plan.tables = tables.map_err(|wrong| match wrong.unplaced() {

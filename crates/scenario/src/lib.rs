@@ -631,11 +631,10 @@ impl Scenario {
         let may_write =
             |job: &JobPlan| !matches!(&job.source, Source::Synthetic(own) if !own.rw.has_writes());
         let is_constructed = plan.precondition == Precondition::Steady && self.jobs_of(drive).any(may_write);
-        let of_victims = (plan.victim != VictimPolicy::greedy()).then(|| ("greedy", plan.victim.name()));
-        let of_streams = (!plan.streams.is_separate()).then(|| ("separate", plan.streams.name()));
-        for (constructed, name) in of_victims.into_iter().chain(of_streams).filter(|_| is_constructed) {
+        if is_constructed && plan.victim != VictimPolicy::greedy() {
+            let name = plan.victim.name();
             notes.push(format!(
-                "the steady state is that of `{constructed}`: under `{name}` the drive moves away from it until all of it was rewritten, \
+                "the steady state is that of `greedy`: under `{name}` the drive moves away from it until all of it was rewritten, \
                  so set `warmup` or `ramp_time` to several times its capacity"
             ));
         }

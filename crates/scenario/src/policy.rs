@@ -64,14 +64,25 @@ fn program(text: &str, path: &Path) -> Result<VictimPolicy, KeyError> {
     Ok(VictimPolicy::new(name, Some(hash), move || Box::new(VictimProgram::new(program.clone()))))
 }
 
-/// Checks that a plane has blocks for the streams of a policy, beyond those for one of the host and one of garbage collection.
+/// Checks that a plane has blocks for the streams of a policy, beyond those for one of the host and one of garbage collection, and that the drive
+/// does not begin in the steady state.
 pub(crate) fn check_streams(
     streams: &StreamPolicy,
     profile: &Profile,
     geometry: &Geometry,
+    is_steady: bool,
 ) -> Result<(), KeyError> {
     if streams.is_separate() {
         return Ok(());
+    }
+    // What is constructed leaves free what `separate` keeps: each die would first collect several superblocks for the others, for seconds.
+    if is_steady {
+        let what = format!(
+            "`{STREAMS}` = `{}`: the steady state is constructed for `separate` only",
+            excerpt(streams.name())
+        );
+        let help = "set `precondition = \"filled\"`, and `warmup` to several times the capacity; a small `capacity` makes that short";
+        return Err(fault(STREAMS, what, help));
     }
     let counts = streams.make().counts();
     let needed = profile.least_blocks(geometry).saturating_add(u64::from(counts.further_blocks()));
@@ -83,7 +94,7 @@ pub(crate) fn check_streams(
     }
     if needed > u64::from(blocks) {
         let what = format!(
-            "`{STREAMS}` = `{}`: {} streams of the host and {} of garbage collection take {needed} superblocks a die, and it has {blocks}",
+            "`{STREAMS}` = `{}`: {} streams of the host and {} of garbage collection take, with its data, {needed} superblocks a die, and it has {blocks}",
             excerpt(streams.name()),
             counts.host,
             counts.collector
