@@ -165,6 +165,30 @@ proptest! {
     }
 }
 
+// A retrieve that found nothing was taken for the flushed delete before the store, and not for the one beside it that may have come
+// after: the drive was then accused of holding the stored value after a cut.
+#[test]
+fn of_two_deletes_the_one_that_was_replaced_is_not_found() {
+    let ended = |which, how| Step::EndWrite { which, how };
+    let store = Step::Store { key: 0, bytes: 5 };
+    check(
+        vec![
+            Step::Delete { key: 0 },
+            Step::Delete { key: 0 },
+            ended(1, 2), // the second: done
+            store,
+            Step::Flush,
+            ended(1, 2), // the store: done
+            Step::EndFlush { which: 0 },
+            ended(0, 1), // the first delete: uncertain, and done
+            Step::Retrieve { key: 0 },
+            Step::EndRetrieve { which: 0 },
+            Step::Cut,
+        ],
+        false,
+    );
+}
+
 /// A store that has succeeded, and its value.
 fn stored(oracle: &mut KvOracle, index: u8, bytes: u32) -> Vec<u8> {
     let token = oracle.begin_store(key(index), bytes);

@@ -191,10 +191,15 @@ impl KvOracle {
         if is_decided || history.iter().any(|record| record.end >= from) {
             return;
         }
-        let Some(found) = history.iter().rposition(|record| record.held == held) else { return };
+        // What was replaced before is not what was found, though it may hold the same: a key can be deleted twice, with a store in
+        // between. Of several deletes it is unknown which one was found, and one of them may not be on the media.
+        let may = |record: &Record| record.held == held && replaced_at(history, record) >= from;
+        let Some(found) = history.iter().rposition(may) else { return };
+        let is_durable =
+            history.iter().filter(|record| may(record)).all(|record| record.is_durable || record.is_left);
         let found = &mut history[found];
         (found.begin, found.end, found.is_certain) = (now, now, true);
-        found.is_durable |= found.is_left || protected;
+        found.is_durable = is_durable || protected;
         if !found.is_durable {
             self.unflushed.insert(key);
         }
