@@ -493,6 +493,14 @@ impl Meter {
             ))
         }));
         let ios = jobs.iter().map(|job| job.ios).sum::<u64>();
+        let has_begun = self.begin.get().is_some() && !own.is_empty();
+        let has_failed = own.iter().any(|job| !meters[*job].faults.errors.is_empty());
+        if has_begun && ios == 0 && !has_failed && self.completed.get() > 0 {
+            notes.push(
+                "no I/O ended after the warm-up: nothing was measured; choose a longer run, or a shorter warm-up or `ramp_time`"
+                    .to_owned(),
+            );
+        }
         let bytes = jobs.iter().map(|job| u128::from(job.bytes)).sum::<u128>();
         let per_second = |count: u128| ratio(count * 1_000_000_000_000, elapsed_ps.into());
         let first_mismatch = own.iter().filter_map(|job| meters[*job].faults.first_mismatch.as_ref()).min();

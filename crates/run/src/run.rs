@@ -639,10 +639,8 @@ impl RunContext {
             part.drive = scenario.drives[drive].plan.name.clone();
             let inputs = scenario.notes(drive);
             let collected = measured[drive].units(|ftl| ftl.blocks_collected);
-            let rough = steadiness::rough_start(scenario, drive, part.has_writes())
-                .into_iter()
-                .chain(steadiness::other_spare(scenario, drive, collected));
-            let rough: Vec<String> = rough.collect();
+            let mut rough = steadiness::rough_start(scenario, drive, part.has_writes());
+            rough.extend(steadiness::other_spare(scenario, drive, collected));
             part.notes.extend(recorded.note.clone());
             let jobs: Vec<JobPlan> = scenario.jobs_of(drive).cloned().collect();
             part.notes.extend(steadiness::notes(own, &jobs, &scenario.drives[drive].plan));

@@ -6,9 +6,9 @@
 //! and one superblock. Small drives are slow, so their windows last until the host has filled twenty superblocks at first, and forty later,
 //! with minimums of half a second and one second.
 
-use crate::common::{assert_within, results, with_its_spare};
+use crate::common::{assert_within, results, scenario, with_its_spare};
 use byteway_content::UNIT_BYTES;
-use byteway_results::results::{Point, Results};
+use byteway_results::results::{Point, Results, steadiness};
 use byteway_results::summary::Summary;
 use byteway_scenario::profile::{DRIVES, Profile};
 
@@ -318,6 +318,71 @@ fn a_rough_start_is_said() {
     ] {
         assert_eq!(of(profile, capacity, job), is_said, "{profile}, {capacity}: {job}");
     }
+}
+
+// What is constructed is left by uniform random overwrites of the whole drive: other writes move the drive away from it, for as long as it
+// takes to overwrite most of it, and the first seconds are a mixture.
+#[test]
+fn other_writes_than_random_ones_are_said() {
+    let drive =
+        with_its_spare("[drive]\nprofile = 'samsung-970-pro'\ncapacity = '4 GiB'\nprecondition = 'steady'\n");
+    let of = |jobs: &str| {
+        let results = results(&format!("{drive}{}", jobs.replace("RUN", "runtime = '5 ms'\niodepth = 4")));
+        let rough = |note: &String| note.strip_prefix("rough start: the constructed").map(str::to_owned);
+        results.summary.notes.iter().find_map(rough)
+    };
+    let both =
+        "[[job]]\nrw = 'randwrite'\nsize = '50%'\nRUN\n[[job]]\nrw = 'randwrite'\noffset = '50%'\nRUN\n";
+    for (jobs, says) in [
+        ("[[job]]\nrw = 'randwrite'\nRUN\n", None),
+        ("[[job]]\nrw = 'randrw'\nbs = '16 KiB'\nRUN\n", None),
+        (both, None),
+        ("[[job]]\nrw = 'read'\nRUN\n[[job]]\nrw = 'randwrite'\nRUN\n", None),
+        ("[[job]]\nrw = 'rw'\nbs = '64 KiB'\nRUN\n", Some("are sequential")),
+        ("[[job]]\nrw = 'write'\nRUN\n", Some("are sequential")),
+        ("[[job]]\nrw = 'randwrite'\nrandom_distribution = 'zipf:1.1'\nRUN\n", Some("are skewed")),
+        ("[[job]]\nrw = 'randtrimwrite'\nRUN\n", Some("each behind a trim")),
+        ("[[job]]\nrw = 'randwrite'\nsize = '25%'\nRUN\n", Some("write to 25.000 % of it")),
+        ("[[job]]\nrw = 'write'\nRUN\nramp_time = '1 ms'\n", None),
+        ("[[job]]\nrw = 'read'\nRUN\n", None),
+    ] {
+        let found = of(jobs);
+        assert_eq!(found.is_some(), says.is_some(), "{jobs}: {found:?}");
+        assert!(says.is_none_or(|says| found.as_ref().unwrap().contains(says)), "{jobs}: {found:?}");
+    }
+}
+
+// A run that measured nothing has figures like any other, of zero.
+#[test]
+fn a_run_that_is_all_warm_up_says_so() {
+    let of = |rest: &str| {
+        let text = format!(
+            "[drive]\nprofile = 'samsung-970-pro'\ncapacity = '1 GiB'\n[[job]]\nrw = 'randread'\n{rest}"
+        );
+        let notes = results(&text).summary.notes;
+        notes.iter().any(|note| note.contains("nothing was measured"))
+    };
+    for (rest, is_said) in [
+        ("count = 100\n[measure]\nwarmup = 100\n", true),
+        ("count = 100\n[measure]\nwarmup = 200\n", true),
+        ("count = 100\n[measure]\nwarmup = 99\n", false),
+        ("count = 100\nramp_time = '1 s'\n", true),
+        ("count = 100\n", false),
+    ] {
+        assert_eq!(of(rest), is_said, "{rest}");
+    }
+}
+
+// The spare of an array's member is that of its own blocks and capacity.
+#[test]
+fn an_array_is_told_the_spare_of_its_members() {
+    let drive =
+        |name: &str| format!("[[drive]]\nname = '{name}'\nprofile = 'samsung-970-pro'\ncapacity = '1 GiB'\n");
+    let job = "[[job]]\nrw = 'randwrite'\ncount = 1\n";
+    let note =
+        |text: String| steadiness::other_spare(&scenario(&text), 0, 1).expect("it has whole superblocks");
+    let array = drive("a") + &drive("b") + &drive("c") + "[array]\nlevel = 0\n" + job;
+    assert_eq!(note(array), note(drive("a") + job));
 }
 
 // The throughput of an open loop is the same while the drive begins to collect, or catches up: only what is beneath tells.

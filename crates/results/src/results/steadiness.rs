@@ -16,7 +16,7 @@
 use super::{DrivePoint, Point, Series};
 use byteway_content::UNIT_BYTES;
 use byteway_scenario::{DrivePlan, Precondition, Scenario};
-use byteway_workload::{Issue, JobPlan};
+use byteway_workload::{Distribution, Issue, JobPlan, Source};
 
 /// Prefix of these notes.
 pub const NOT_STEADY: &str = "not steady:";
@@ -181,23 +181,85 @@ fn drift([first, second]: &[Beneath; 2], of_chance: f64, drive: &DrivePlan) -> O
 /// part of the data, and depends on the others.
 const SUPERBLOCKS_LEAST: f64 = 8.0;
 
-/// A note for a drive that is overwritten from its constructed steady state on and measured from there, if it
-/// is so small that the construction is imprecise. `number` is the index of the drive in the scenario.
-pub fn rough_start(scenario: &Scenario, number: usize, writes: bool) -> Option<String> {
+/// Drives of more than this number are measured once only when their steady state is constructed: each time all of them are simulated.
+pub const SETTLED_DRIVES_MOST: usize = 8;
+/// Share of a drive that its jobs have to overwrite for the steady state of the whole.
+const OVERWRITTEN_LEAST: f64 = 0.9;
+
+/// Notes for a drive that is overwritten from its constructed steady state on and measured from there, if that is not the steady state
+/// of these writes, or only close to it. `number` is the index of the drive in the scenario.
+pub fn rough_start(scenario: &Scenario, number: usize, writes: bool) -> Vec<String> {
     let drive = &scenario.drives[number].plan;
-    let geometry = &drive.geometry;
     let is_from_the_start = scenario.warmup.is_none() && scenario.jobs_of(number).any(|job| job.ramp.0 == 0);
     if drive.precondition != Precondition::Steady || !writes || !is_from_the_start {
-        return None;
+        return Vec::new();
     }
-    let dies = f64::from(geometry.channels) * f64::from(geometry.ways) * f64::from(geometry.dies);
+    let found = [few_superblocks(drive), other_writes(scenario, number), measured_once(scenario, number)];
+    found.into_iter().flatten().map(|what| format!("rough start: {what}")).collect()
+}
+
+fn few_superblocks(drive: &DrivePlan) -> Option<String> {
+    let geometry = &drive.geometry;
     let superblock = f64::from(geometry.planes) * f64::from(geometry.pages) * f64::from(geometry.page_bytes);
-    let superblocks = geometry.capacity_bytes as f64 / dies / superblock;
+    let superblocks = geometry.capacity_bytes as f64 / f64::from(geometry.die_count()) / superblock;
     (superblocks < SUPERBLOCKS_LEAST).then(|| {
         format!(
-            "rough start: with {superblocks:.1} superblocks of data on a die the constructed steady state is an approximation, and \
+            "with {superblocks:.1} superblocks of data on a die the constructed steady state is an approximation, and \
              writes start up to a quarter faster or slower than in the steady state; choose a larger `drive.capacity`, or set `ramp_time` \
              to exclude the start"
+        )
+    })
+}
+
+/// What is constructed is the state that uniform random overwrites of the whole drive leave. Another order leaves another, which a drive
+/// reaches by the time that most of it was overwritten.
+fn other_writes(scenario: &Scenario, number: usize) -> Option<String> {
+    let drive = &scenario.drives[number].plan;
+    let mut order = None;
+    let mut ranges: Vec<(u32, u64, u64)> = Vec::new();
+    for job in scenario.jobs_of(number) {
+        let is = match &job.source {
+            Source::Synthetic(own) if !own.rw.has_writes() => continue,
+            Source::Synthetic(own) if own.rw.is_sequential() => Some("sequential"),
+            Source::Synthetic(own) if own.rw.trims_then_writes() => Some("each behind a trim"),
+            Source::Synthetic(own) => (own.distribution != Distribution::Uniform).then_some("skewed"),
+            Source::Trace(_) => Some("those of a trace"),
+            // Their own order of writes is known to nobody beforehand.
+            _ => Some("those of key-value pairs or tables"),
+        };
+        order = order.or(is.map(|is| format!("the writes of job {} are {is}", job.name)));
+        let workers = if job.stride_blocks.is_some() { job.workers } else { 1 };
+        for worker in 0..workers {
+            let begin = job.range_lba + u64::from(worker) * job.stride_blocks.unwrap_or(0);
+            ranges.push((job.nsid, begin, begin.saturating_add(job.range_blocks).min(job.namespace_blocks)));
+        }
+    }
+    ranges.sort_unstable();
+    let (mut blocks, mut behind) = (0, (0, 0));
+    for (nsid, begin, end) in ranges {
+        let begin = if behind.0 == nsid { begin.max(behind.1) } else { begin };
+        blocks += end.saturating_sub(begin);
+        behind = (nsid, if behind.0 == nsid { end.max(behind.1) } else { end });
+    }
+    let share = blocks as f64 / (drive.namespace_blocks * u64::from(drive.namespaces)) as f64;
+    let few = || format!("jobs write to {:.3} % of it", 100.0 * share);
+    let what = order.or_else(|| (share < OVERWRITTEN_LEAST).then(few))?;
+    Some(format!(
+        "the constructed steady state is that of uniform random overwrites of the whole drive, and {what}: figures move until most of what \
+         is written was overwritten; set `warmup` or `ramp_time` to exclude that, or begin with `precondition = \"filled\"`"
+    ))
+}
+
+fn measured_once(scenario: &Scenario, number: usize) -> Option<String> {
+    let is_mixed = |job: &JobPlan| {
+        job.issue == Issue::Closed
+            && matches!(&job.source, Source::Synthetic(own) if own.rw.has_writes() && own.rw.has_reads())
+    };
+    let drives = scenario.drives.len();
+    (drives > SETTLED_DRIVES_MOST && scenario.jobs_of(number).any(is_mixed)).then(|| {
+        format!(
+            "with {drives} drives, more than {SETTLED_DRIVES_MOST}, the steady state under closed loops that read and write is constructed \
+             for the rate that was measured once, and write amplification may begin far from where it goes; set `ramp_time` to exclude the start"
         )
     })
 }
@@ -205,7 +267,9 @@ pub fn rough_start(scenario: &Scenario, number: usize, writes: bool) -> Option<S
 /// A note for a drive that collected garbage with another spare than its profile asks for, because it is small. In the steady state a
 /// scenario refuses it.
 pub fn other_spare(scenario: &Scenario, number: usize, collected: u64) -> Option<String> {
-    let DrivePlan { profile, geometry, .. } = &scenario.drives[number].plan;
+    let plan = &scenario.drives[number].plan;
+    // The members of an array are alike.
+    let DrivePlan { profile, geometry, .. } = plan.members().next()?;
     (collected > 0 && !profile.has_its_spare(geometry)).then(|| {
         format!(
             "spare: of so small a drive it is {:.3} %, in whole superblocks, and not firmware.op = {}; writes are amplified as with that",

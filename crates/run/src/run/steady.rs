@@ -18,6 +18,7 @@ use crate::build::Built;
 use crate::error::RunError;
 use byteway_clock::{Delay, Executor, RunOutcome, Time};
 use byteway_firmware::{PacedState, SteadyLoad};
+use byteway_results::results::steadiness::SETTLED_DRIVES_MOST;
 use byteway_scenario::{Precondition, Scenario};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
@@ -53,8 +54,6 @@ const INEXACT_PPM: u32 = 125_000;
 const ROUNDS: RangeInclusive<u32> = 3..=8;
 /// Difference in per cent of a rate from the one that was expected that is none: it is measured over a few thousand units.
 const SETTLED_PERCENT: u64 = 2;
-/// Drives of more than this number are measured once only: each time all of them are simulated.
-const SETTLED_DRIVES_MOST: usize = 8;
 
 /// The scenario with the load of each drive that begins in the steady state.
 ///
