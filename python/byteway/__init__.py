@@ -17,6 +17,7 @@ from . import csd, errors, kv, profiles, sections, summary, trace
 from ._native import SOURCES as __sources__
 from ._native import VERSION as __version__
 from ._fit import Fit, fit, fit_jobs
+from ._policies import Source, StreamView, VictimView
 from ._run import Result, run
 from ._study import Comparison, Paper, Reproduction, compare, papers, reproduce, threshold
 from ._sweep import Sweep, sweep
@@ -43,10 +44,13 @@ __all__ = [
     "Result",
     "RunError",
     "Scenario",
+    "Source",
+    "StreamView",
     "Sweep",
     "Table",
     "Target",
     "Transfer",
+    "VictimView",
     "__sources__",
     "__version__",
     "compare",

@@ -6,6 +6,7 @@ VERSION: str
 SOURCES: str
 
 _Progress = Callable[[int, int | None, int], object] | None
+_Policy = tuple[str, str, str, Callable[..., Any]]
 
 def main(arguments: list[str]) -> int: ...
 
@@ -47,7 +48,7 @@ def run(
     repeat: int,
     jobs: int | None,
     progress: _Progress,
-    victim: tuple[str, str, Callable[[bytes, bytes], int]] | None,
+    policies: list[_Policy],
 ) -> tuple[RunResults, BaseException | None]: ...
 
 class Comparison:
@@ -67,6 +68,7 @@ def compare(
     fresh: bool,
     jobs: int | None,
     progress: _Progress,
+    policies: list[_Policy],
 ) -> tuple[Comparison, BaseException | None]: ...
 def threshold(scenario: Scenario) -> tuple[str, BaseException | None]: ...
 def papers() -> list[tuple[str, str]]: ...
@@ -162,7 +164,13 @@ class TablesDrive:
 
 class Sweep:
     def __init__(
-        self, scenario: Scenario, vary: str, search: str, repeat: int, folder: str | None
+        self,
+        scenario: Scenario,
+        vary: str,
+        search: str,
+        repeat: int,
+        folder: str | None,
+        policies: list[_Policy],
     ) -> None: ...
     @property
     def repeat(self) -> int: ...
@@ -185,5 +193,5 @@ class Sweep:
     def text(self) -> str: ...
     def save(self, folder: Path) -> None: ...
 
-def run_tasks(tasks: list[str], folder: str | None) -> list[str]: ...
+def run_tasks(tasks: list[str], folder: str | None, policies: list[_Policy]) -> list[str]: ...
 def check_folder(folder: Path) -> None: ...

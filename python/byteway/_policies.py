@@ -4,15 +4,65 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
+import inspect
 import operator
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType, MethodType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, Union
 
 from .errors import wrong
 
-Policies: TypeAlias = Mapping[str, Callable[..., Any]]
-"""A function for each decision, by its name: `{"victim": f}`."""
+Policies: TypeAlias = Mapping[str, Union[Callable[..., Any], str]]
+"""What decides, by the name of the decision: `{"victim": f, "stream": C}`; each may be an import path, `"module:f"`."""
+
+Native: TypeAlias = tuple[str, str, str, Callable[..., Any]]
+"""A policy for the native half: what it decides, name, version, and a function of plain values."""
+
+STREAMS_MAX = 8
+
+
+class VictimView(NamedTuple):
+    """What a victim policy with a third argument sees beside the candidates."""
+
+    die: int
+    """Number of the die within its drive."""
+    units: int
+    """Units of 4 KiB of a superblock."""
+    random: int
+    """A number of 64 bits, the next one of the drive's own sequence, which follows from the scenario's seed."""
+
+
+class Source(NamedTuple):
+    """A superblock that is being emptied."""
+
+    filled_by: str | None
+    """Whose stream filled it: "host" or "collector"; None if that is not known, as with the initial contents."""
+    stream: int
+    """Number of that stream."""
+    opened_at: int
+    """When it was opened, by the drive's clock; 0 if it is not known which stream filled it."""
+
+
+class StreamView(NamedTuple):
+    """What a stream policy sees of a unit of 4 KiB that is to be written."""
+
+    unit: int
+    """Its number."""
+    units: int
+    """Units of the drive."""
+    now: int
+    """The drive's clock: units that the host has written since power-on, without this one."""
+    last_write: int | None
+    """When the host last wrote it; None if it has not, or if the policy's `needs_last_write` is not True."""
+    source: Source | None
+    """The superblock that it is moved from; None if the host writes it."""
+    random: int
+    """A number of 64 bits, the next one of the drive's own sequence."""
+
+
+# What Python sets itself, or what does not act.
+_NOT_TOLD = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__", "__static_attributes__"}
 
 
 def _told(value: Any) -> Any:
@@ -25,8 +75,17 @@ def _told(value: Any) -> Any:
     if isinstance(value, MethodType):
         return ("method", _told(value.__func__), type(value.__self__).__qualname__)
     if isinstance(value, FunctionType):
-        cells = [_told(cell.cell_contents) for cell in value.__closure__ or ()]
-        return (value.__qualname__, _told(value.__code__), _told(value.__defaults__), _told(value.__kwdefaults__), cells)
+        # A method that calls `super` encloses its class, which is told already.
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        told = [part.__qualname__ if isinstance(part, type) else _told(part) for part in cells]
+        return (value.__qualname__, _told(value.__code__), _told(value.__defaults__), _told(value.__kwdefaults__), told)
+    if isinstance(value, (staticmethod, classmethod)):
+        return (type(value).__name__, _told(value.__func__))
+    if isinstance(value, property):
+        return ("property", _told(value.fget))
+    if isinstance(value, type):
+        own = sorted((name, _told(part)) for name, part in vars(value).items() if name not in _NOT_TOLD)
+        return (value.__qualname__, own, [_told(base) for base in value.__bases__ if base is not object])
     if isinstance(value, (tuple, list)):
         return [_told(part) for part in value]
     if isinstance(value, frozenset):
@@ -39,36 +98,124 @@ def _told(value: Any) -> Any:
 
 
 def _version(function: Callable[..., Any]) -> str:
-    """Tells the code of a function from others, with its default values and what it encloses; not what else it reads."""
+    """Tells the code of a function or class from others, with its default values and what it encloses; not what else it reads."""
     return hashlib.sha256(repr(_told(function)).encode()).hexdigest()[:16]
 
 
-def victim_of(policies: Policies | None) -> tuple[str, str, Callable[[bytes, bytes], int]] | None:
-    """The victim policy for the native half: name, version, and a function of bytes."""
-    if policies is None:
-        return None
-    if not isinstance(policies, Mapping):
-        raise wrong(f"policies of type {type(policies).__name__}", 'give a dictionary: {"victim": function}')
-    unknown = [key for key in policies if key != "victim"]
-    if unknown:
-        raise wrong(f"there is no policy {unknown[0]!r}", 'the only one so far is "victim"')
-    if not policies:
-        return None
-    function = policies["victim"]
-    if not callable(function):
-        raise wrong(f"the victim policy is of type {type(function).__name__}", "give a function of two arrays, valid and age")
+def _imported(path: str) -> Any:
+    """What an import path names: `module:name`."""
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise wrong(f"the policy {path!r} is no import path", 'give "module:name", such as "my_policies:emptiest"')
+    try:
+        return operator.attrgetter(name)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise wrong(f"the policy {path!r} can't be imported: {error}", "the module must be on sys.path wherever points run") from error
+
+
+def _takes_three(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with three arguments."""
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:  # One in C need not say.
+        return False
+    return True
+
+
+def _victim(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     try:
         import numpy
     except ImportError as error:
-        raise wrong("a policy gets arrays of numpy, which is not installed", "pip install numpy") from error
-    name = str(getattr(function, "__name__", type(function).__name__))
+        raise wrong("a victim policy gets arrays of numpy, which is not installed", "pip install numpy") from error
+    with_view = _takes_three(function)
 
-    def choose(valid: bytes, age: bytes) -> int:
+    def choose(valid: bytes, age: bytes, die: int, units: int, random: int) -> int:
         # Arrays over the bytes that the drive wrote, which nothing writes again: a function may keep them.
         valids, ages = numpy.frombuffer(valid, dtype="<u4"), numpy.frombuffer(age, dtype="<u4")
-        chosen = operator.index(function(valids, ages))
+        found = function(valids, ages, VictimView(die, units, random)) if with_view else function(valids, ages)
+        chosen = operator.index(found)
         if not 0 <= chosen < len(valids):
             raise IndexError(f"the victim policy {name!r} chose {chosen}, of {len(valids)} superblocks")
         return chosen
 
-    return name, _version(function), choose
+    return choose
+
+
+def _stream(make: Callable[..., Any], name: str) -> Callable[..., Any]:
+    help = (
+        "give a class with `host` and `collector`, its numbers of streams, and `place(self, view)`; "
+        "docs/tasks/write-a-policy.md has one"
+    )
+
+    def made() -> tuple[int, int, bool, Callable[..., int], Callable[..., None] | None]:
+        policy = make()
+        host: Any = getattr(policy, "host", None)
+        collector: Any = getattr(policy, "collector", None)
+        if not callable(getattr(policy, "place", None)) or type(host) is not int or type(collector) is not int:
+            raise wrong(f"the stream policy {name!r} lacks `host`, `collector` or `place`", help)
+        if min(host, collector) < 1 or host + collector > STREAMS_MAX:
+            what = f"the stream policy {name!r} declares {host} streams of the host and {collector} of the collector"
+            raise wrong(what, f"there is at least one of each, and there are at most {STREAMS_MAX} in all")
+
+        def place(
+            unit: int,
+            units: int,
+            now: int,
+            last_write: int | None,
+            source: tuple[str | None, int, int] | None,
+            random: int,
+        ) -> int:
+            of = None if source is None else Source(*source)
+            chosen = operator.index(policy.place(StreamView(unit, units, now, last_write, of, random)))
+            count = host if source is None else collector
+            if not 0 <= chosen < count:
+                whose = "the host" if source is None else "the collector"
+                raise IndexError(f"the stream policy {name!r} chose {chosen}, of the {count} streams of {whose}")
+            return chosen
+
+        told: Any = getattr(policy, "collects", None)
+
+        def collects(filled_by: str | None, stream: int, opened_at: int, now: int) -> None:
+            told(Source(filled_by, stream, opened_at), now)
+
+        return host, collector, bool(getattr(policy, "needs_last_write", False)), place, None if told is None else collects
+
+    return made
+
+
+_KINDS = {
+    "victim": (_victim, "give a function of two arrays, valid and age"),
+    "stream": (_stream, "give a class with `host`, `collector` and `place`"),
+}
+
+
+def native_policies(policies: Policies | None) -> list[Native]:
+    """Policies for the native half."""
+    if policies is None:
+        return []
+    if not isinstance(policies, Mapping):
+        raise wrong(f"policies of type {type(policies).__name__}", 'give a dictionary: {"victim": function}')
+    found = []
+    for kind, given in policies.items():
+        if kind not in _KINDS:
+            raise wrong(f"there is no policy {kind!r}", f"there are {', '.join(map(repr, _KINDS))}")
+        wrap, help = _KINDS[kind]
+        policy = _imported(given) if isinstance(given, str) else given
+        if not callable(policy):
+            raise wrong(f"the {kind} policy is of type {type(policy).__name__}", help)
+        name = str(getattr(policy, "__name__", type(policy).__name__))
+        found.append((kind, name, _version(policy), wrap(policy, name)))
+    return found
+
+
+def paths_only(policies: Policies | None) -> dict[str, str] | None:
+    """Policies for other processes, which can only import them."""
+    if policies is None:
+        return None
+    for kind, given in policies.items():
+        if not isinstance(given, str):
+            what = f"the {kind} policy is an object of this process, and points run in others"
+            raise wrong(what, 'give its import path, such as {"victim": "my_policies:emptiest"}, or leave `executor` out')
+    return {kind: str(given) for kind, given in policies.items()}

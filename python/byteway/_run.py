@@ -12,7 +12,7 @@ from typing import NoReturn
 from . import _native
 from ._decode import decode
 from ._html import frame
-from ._policies import Policies, victim_of
+from ._policies import Policies, native_policies
 from ._progress import Display, Progress
 from ._scenario import Overrides, ScenarioLike, native
 from ._table import Table
@@ -114,11 +114,15 @@ def run(
         jobs: replicates that run at once; one for each processor if left out. The result does not depend on it.
         defines: values of `${NAME}` in a fio job file.
         skip_bad_lines: skip and count the lines of a trace that are not records.
-        policies: functions that decide in place of the drives' own code, whatever their profiles name. `{"victim": f}`: whenever a die
+        policies: what decides in place of the drives' own code, whatever their profiles name. `{"victim": f}`: whenever a die
             needs a further superblock to be emptied, `f(valid, age)` gets two arrays of numpy with an entry for each that can be (its
-            valid units of 4 KiB, and how many superblocks of the die were closed since it was), and returns the place of one. It is
-            called in the thread of the run, by replicates at once, and before the run where a steady state is constructed; what it
-            raises ends the run, and Ctrl-C waits until it returns. The result is reproducible if it depends on its arguments alone.
+            valid units of 4 KiB, and how many superblocks of the die were closed since it was), and returns the place of one; with
+            a third argument it gets a `VictimView`, too. `{"stream": C}`: `C()` is called for each drive that is simulated; of what
+            it returns, `host` and `collector` are the numbers of streams, and `place(view)`, with a `StreamView`, returns one of them for
+            each unit of 4 KiB that is written or moved. Optional are `needs_last_write = True`, and `collects(source, now)`, which
+            is told of each superblock that is chosen to be emptied. Both may be import paths, `"module:f"`. They are called in the
+            thread of the run, by replicates at once, and before the run where a steady state is constructed; what they raise ends the
+            run, and Ctrl-C waits until they return. The result is reproducible if it depends on their arguments alone.
         progress: `True` for a bar, or a function.
 
     Raises:
@@ -126,9 +130,9 @@ def run(
         RunError: the run failed.
         Interrupted: Ctrl-C; its `result` is the partial `Result`, or None before the first I/O.
     """
-    made, victim = native(scenario, overrides, defines, skip_bad_lines), victim_of(policies)
+    made, own = native(scenario, overrides, defines, skip_bad_lines), native_policies(policies)
     with Display(progress, "I/O") as function:
-        found, by = _native.run(made, ios, replicates(repeat), worker_count(jobs), function, victim)
+        found, by = _native.run(made, ios, replicates(repeat), worker_count(jobs), function, own)
     result = Result(found)
     if by is not None:
         stopped(by, result)

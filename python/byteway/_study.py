@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, Union
 
 from . import _native
 from ._html import frame
+from ._policies import Policies, native_policies
 from ._progress import Display, Progress
 from ._run import stopped
 from ._scenario import Overrides, ScenarioLike, native, toml_value
@@ -175,6 +176,7 @@ def compare(
     jobs: int | None = None,
     defines: Mapping[str, str] | None = None,
     skip_bad_lines: bool = False,
+    policies: Policies | None = None,
     progress: Progress = None,
 ) -> Comparison:
     """Runs a scenario for every combination of values, several at once, and compares the results.
@@ -192,13 +194,14 @@ def compare(
         out: a folder for the results. The same call with the same folder resumes: only points without results run.
         fresh: run all points, also those with results in `out`.
         jobs: points that run at once; one for each processor if left out. The results do not depend on it.
+        policies: as for `run`, in every point.
         progress: `True` for a bar, or a function.
 
     Raises:
         InputError: the scenario or a value is invalid; nothing was run.
         Interrupted: Ctrl-C; its `result` is the partial `Comparison`.
     """
-    made = native(scenario, overrides, defines, skip_bad_lines)
+    made, own = native(scenario, overrides, defines, skip_bad_lines), native_policies(policies)
     vary = _listed(vary)
     if isinstance(baseline, Mapping):
         baseline = ",".join(f"{key}={value}" for key, value in baseline.items())
@@ -206,7 +209,7 @@ def compare(
     with Display(progress, "points") as function:
         varies, tried, threads = _vary_list(vary), _constants(sensitivity), worker_count(jobs)
         found, by = _native.compare(
-            made, varies, baseline, metric, replicates(repeat), tried, folder, fresh, threads, function
+            made, varies, baseline, metric, replicates(repeat), tried, folder, fresh, threads, function, own
         )
     result = Comparison(found, vary)
     if by is not None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
 from . import _native
+from ._policies import Policies, native_policies, paths_only
 from ._progress import Display, Progress, ProgressFunction
 from ._run import stopped
 from ._scenario import Overrides, ScenarioLike, native
@@ -112,8 +113,9 @@ def _dimension(key: str, values: str | Iterable[Any] | Mapping[str, Any]) -> dic
 class _Batches:
     """Points that wait, and how many go into a batch."""
 
-    def __init__(self, sweep: _native.Sweep, function: ProgressFunction | None) -> None:
+    def __init__(self, sweep: _native.Sweep, paths: dict[str, str] | None, function: ProgressFunction | None) -> None:
         self.sweep = sweep
+        self.paths = paths
         self.function = function
         self.waiting: deque[tuple[int, str]] = deque()
         self.in_flight = 0
@@ -158,10 +160,10 @@ class _Batches:
             self.function(cached + run, points * self.sweep.repeat, cached + run)
 
 
-def run_batch(tasks: list[str], cache: str | None) -> tuple[list[str], float]:
+def run_batch(tasks: list[str], cache: str | None, paths: dict[str, str] | None) -> tuple[list[str], float]:
     """Runs points in this process; for workers. Returns their rows and the seconds that they took."""
     begin = time.monotonic()
-    rows = _native.run_tasks(tasks, cache)
+    rows = _native.run_tasks(tasks, cache, native_policies(paths))
     return rows, time.monotonic() - begin
 
 
@@ -171,7 +173,7 @@ def _on_futures(batches: _Batches, pool: concurrent.futures.Executor, workers: i
         while batches.more():
             while batches.waiting and len(running) < 2 * workers:
                 batch = batches.take(workers)
-                running[pool.submit(run_batch, [task for _, task in batch], cache)] = batch
+                running[pool.submit(run_batch, [task for _, task in batch], cache, batches.paths)] = batch
             done, _ = concurrent.futures.wait(
                 running, timeout=0.2, return_when=concurrent.futures.FIRST_COMPLETED
             )
@@ -245,7 +247,7 @@ def _on_dask(batches: _Batches, client: Client, cache: str | None, retries: int)
         while batches.waiting and len(running) < 2 * workers:
             batch = batches.take(workers)
             tasks = [task for _, task in batch]
-            future = client.submit(run_batch, tasks, cache, pure=False, retries=retries)
+            future = client.submit(run_batch, tasks, cache, batches.paths, pure=False, retries=retries)
             running[future] = batch
             completed.add(future)
 
@@ -330,6 +332,7 @@ def sweep(
     out: str | os.PathLike[str] | None = None,
     defines: Mapping[str, str] | None = None,
     skip_bad_lines: bool = False,
+    policies: Policies | None = None,
     progress: Progress = None,
 ) -> Sweep:
     """Runs many points of a scenario, chosen by a search, here or on a cluster.
@@ -353,13 +356,17 @@ def sweep(
         jobs: points that run at once, or worker processes; one for each processor if left out.
         cache: `True` for the user's cache (~/.cache/byteway/points), a folder (which all workers must see), or `False`.
         out: a folder for sweep.parquet and sweep.json.
+        policies: as for `run`, in every point. Processes and clusters need import paths: `{"victim": "my_policies:emptiest"}`. What a policy
+            raises ends the sweep. The cache tells code apart by its text, default values and what it encloses.
         progress: `True` for a bar, or a function.
 
     Raises:
         InputError: the scenario, a key or the search is invalid.
         Interrupted: Ctrl-C; its `result` is the partial `Sweep`.
     """
-    made = native(scenario, overrides, defines, skip_bad_lines)
+    made, own = native(scenario, overrides, defines, skip_bad_lines), native_policies(policies)
+    is_local = executor in (None, "threads")
+    paths = None if is_local else paths_only(policies)
     jobs = worker_count(jobs)
     if not isinstance(vary, Mapping):
         help = 'give a dictionary of keys and their values: {"iodepth": [1, 4, 16]}'
@@ -381,17 +388,17 @@ def sweep(
         _native.check_folder(Path(out))
     # A path can't be empty: "" is the user's cache.
     folder = "" if cache is True else None if cache is False else os.fspath(cache)
-    planned = _native.Sweep(made, sections, search, replicates(repeat), folder)
+    planned = _native.Sweep(made, sections, search, replicates(repeat), folder, own)
     result = Sweep(planned)
     with Display(progress, "points") as function:
-        if executor in (None, "threads"):
+        if is_local:
             by = planned.run_local(jobs, function)
         else:
             place = planned.cache_folder
             by = None
             try:
                 cached = None if place is None else str(place)
-                _with_executor(_Batches(planned, function), executor, jobs, cached, retries)
+                _with_executor(_Batches(planned, paths, function), executor, jobs, cached, retries)
             except KeyboardInterrupt as error:
                 by = error
     if out is not None:

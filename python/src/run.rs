@@ -2,7 +2,7 @@
 
 use crate::error::{invalid, raised};
 use crate::follow::Follower;
-use crate::policy::{self, Raised};
+use crate::policy::{Ending, Given, added};
 use crate::scenario::Scenario;
 use crate::study::threads;
 use crate::table::Table;
@@ -19,7 +19,6 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pyo3::prelude::*;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::PoisonError;
 use tempfile::TempDir;
 
 /// Results of a run.
@@ -43,16 +42,13 @@ pub(crate) fn run(
     repeat: u64,
     jobs: Option<u16>,
     progress: Option<Py<PyAny>>,
-    victim: Option<(String, String, Py<PyAny>)>,
+    policies: Vec<Given>,
 ) -> PyResult<(RunResults, Option<PyErr>)> {
     let repeat = Repeat::new(repeat).map_err(|error| invalid(py, &error))?;
     let follower = Follower::new(progress);
     let (meter, interrupt) = (follower.meter.clone(), follower.interrupt.clone());
-    let raised = Raised::default();
-    let mut policies = scenario.options.policies.clone();
-    if let Some((name, hash, function)) = victim {
-        policies = policies.with_victim_of_all(policy::victim((name, hash), function, &interrupt, &raised));
-    }
+    let ending = Ending::by(&interrupt);
+    let policies = added(&scenario.options.policies, policies, &ending);
     let options = Options { policies, ..scenario.options.clone() };
     let followed = follower.run(py, || -> anyhow::Result<RunResults> {
         let scenario = scenario.input.load(&options)?;
@@ -71,9 +67,7 @@ pub(crate) fn run(
         replicate(&mut results, &scenario, repeat, threads(jobs), &interrupt, &meter);
         Ok(RunResults { scenario, results, ios: folder })
     })?;
-    if let Some(error) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        return Err(error);
-    }
+    ending.check()?;
     followed.partial(py)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::{invalid, raised};
 use crate::follow::{Follower, Meter};
+use crate::policy::{Ending, Given, added};
 use crate::scenario::Scenario;
 use byteway_explore::assumption::Constants;
 use byteway_explore::compare::{
@@ -17,6 +18,7 @@ use byteway_papers::{
 use byteway_results::figures::Metric;
 use byteway_results::output::Output;
 use byteway_run::probe::probe;
+use byteway_scenario::Options;
 use byteway_text::error::{InputError, suggest};
 use byteway_text::table::Width;
 use pyo3::prelude::*;
@@ -34,7 +36,7 @@ pub(crate) struct Comparison(Compared);
 
 /// Runs all combinations. Returns the result, and the exception that interrupted it, if one did.
 #[pyfunction]
-#[pyo3(signature = (scenario, varies, baseline, metric, repeat, sensitivity, out, fresh, jobs, progress))]
+#[pyo3(signature = (scenario, varies, baseline, metric, repeat, sensitivity, out, fresh, jobs, progress, policies))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of one Python function")]
 pub(crate) fn compare(
     py: Python<'_>,
@@ -48,6 +50,7 @@ pub(crate) fn compare(
     fresh: bool,
     jobs: Option<u16>,
     progress: Option<Py<PyAny>>,
+    policies: Vec<Given>,
 ) -> PyResult<(Comparison, Option<PyErr>)> {
     let metric = match metric {
         Some(key) => Some(Metric::named(&key).ok_or_else(|| {
@@ -57,7 +60,9 @@ pub(crate) fn compare(
         None => None,
     };
     let repeat = Repeat::new(repeat).map_err(|error| invalid(py, &error))?;
-    let (input, options) = (scenario.input.clone(), scenario.options.clone());
+    let ending = Ending::default();
+    let policies = added(&scenario.options.policies, policies, &ending);
+    let (input, options) = (scenario.input.clone(), Options { policies, ..scenario.options.clone() });
     let sensitivity = sensitivity.map(|keys| Constants::parse(&keys));
     let request = Request { scenario: input, varies, baseline, metric, repeat, options, sensitivity };
     let load = || {
@@ -65,10 +70,13 @@ pub(crate) fn compare(
         let trials = plan_trials(&request, &plan)?;
         Ok::<_, InputError>((plan, trials))
     };
-    let (plan, trials) = py.detach(load).map_err(|error| invalid(py, &error))?;
+    let loaded = py.detach(load);
+    ending.check()?;
+    let (plan, trials) = loaded.map_err(|error| invalid(py, &error))?;
     let count = plan.runs();
     let all = count + trials.len();
-    let follower = Follower { meter: Meter::of_points(all as u64), ..Follower::new(progress) };
+    let meter = Meter::of_points(all as u64);
+    let follower = Follower { meter, interrupt: ending.interrupt().clone(), ..Follower::new(progress) };
     let (bar, interrupt) = (follower.meter.clone(), follower.interrupt.clone());
     let followed = follower.run(py, || -> anyhow::Result<Compared> {
         let store = out.as_deref().map(|folder| Store::open(folder, count)).transpose()?;
@@ -91,6 +99,7 @@ pub(crate) fn compare(
         }
         Ok(found)
     })?;
+    ending.check()?;
     let (found, stopped_by) = followed.partial(py)?;
     Ok((Comparison(found), stopped_by))
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{invalid, raised};
 use crate::follow::{Follower, Meter};
+use crate::policy::{Ending, Given, added};
 use crate::scenario::Scenario;
 use crate::table::Table;
 use byteway_explore::replicate::Repeat;
@@ -9,8 +10,8 @@ use byteway_explore::sweep::{
     self, Answer, DimensionSection, LocalOptions, PointCache, Ran, SearchSection, Space, Task, run_local,
 };
 use byteway_results::output::Output;
+use byteway_scenario::{Options, Policies};
 use byteway_text::error::InputError;
-use byteway_text::interrupt::Interrupt;
 use byteway_text::table::Width;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct Sweep {
     sweep: Mutex<sweep::Sweep>,
     cache: Option<PointCache>,
+    ending: Ending,
 }
 
 /// Where results are kept: `None` nowhere, "" in the user's cache, else a folder.
@@ -55,14 +57,20 @@ impl Sweep {
         search: &str,
         repeat: u64,
         folder: Option<String>,
+        policies: Vec<Given>,
     ) -> PyResult<Sweep> {
+        let ending = Ending::default();
+        let policies = added(&scenario.options.policies, policies, &ending);
+        let options = Options { policies, ..scenario.options.clone() };
         let made = py.detach(|| {
             let repeat = Repeat::new(repeat)?;
             let vary: Vec<DimensionSection> = parsed(vary, "vary")?;
             let search: SearchSection = parsed(search, "search")?;
-            let space = Space::new(scenario.input.clone(), scenario.options.clone(), &vary, search)?;
-            Ok(Sweep { sweep: Mutex::new(sweep::Sweep::new(space, repeat)?), cache: cache(folder)? })
+            let space = Space::new(scenario.input.clone(), options, &vary, search)?;
+            Ok((sweep::Sweep::new(space, repeat)?, cache(folder)?))
         });
+        ending.check()?;
+        let made = made.map(|(sweep, cache)| Sweep { sweep: Mutex::new(sweep), cache, ending });
         made.map_err(|error| invalid(py, &error))
     }
 
@@ -116,7 +124,8 @@ impl Sweep {
         jobs: Option<u16>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Option<PyErr>> {
-        let follower = Follower { meter: Meter::default(), ..Follower::new(progress) };
+        let interrupt = self.ending.interrupt().clone();
+        let follower = Follower { meter: Meter::default(), interrupt, ..Follower::new(progress) };
         let (bar, interrupt) = (follower.meter.clone(), follower.interrupt.clone());
         let threads = crate::study::threads(jobs);
         let followed = follower.run(py, || {
@@ -124,6 +133,7 @@ impl Sweep {
                 LocalOptions { threads, cache: self.cache.as_ref(), interrupt: &interrupt, bar: &bar };
             run_local(&mut self.locked(), &options)
         })?;
+        self.ending.check()?;
         Ok(followed.partial(py)?.1)
     }
 
@@ -177,17 +187,25 @@ impl Sweep {
 
 /// Runs points, given as JSON, one after the other; returns their rows as JSON. For any process that has the same version.
 #[pyfunction]
-pub(crate) fn run_tasks(py: Python<'_>, tasks: Vec<String>, folder: Option<String>) -> PyResult<Vec<String>> {
-    let follower = Follower::new(None);
-    let interrupt: Interrupt = follower.interrupt.clone();
+pub(crate) fn run_tasks(
+    py: Python<'_>,
+    tasks: Vec<String>,
+    folder: Option<String>,
+    policies: Vec<Given>,
+) -> PyResult<Vec<String>> {
+    let ending = Ending::default();
+    let interrupt = ending.interrupt().clone();
+    let follower = Follower { interrupt: interrupt.clone(), ..Follower::new(None) };
+    let policies = added(&Policies::default(), policies, &ending);
     let followed = follower.run(py, || -> anyhow::Result<Vec<String>> {
         let cache = cache(folder)?;
         let run = |task: &String| -> anyhow::Result<String> {
             let task: Task = parsed(task, "task")?;
-            Ok(serde_json::to_string(&task.run(cache.as_ref(), &interrupt))?)
+            Ok(serde_json::to_string(&task.with_policies(policies.clone()).run(cache.as_ref(), &interrupt))?)
         };
         tasks.iter().map(run).collect()
     })?;
+    ending.check()?;
     followed.whole(py)
 }
 

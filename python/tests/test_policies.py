@@ -6,6 +6,7 @@ import functools
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,131 @@ def test_what_is_raised_late_or_early_ends_the_run(writes: dict[str, Any], stead
         byteway.run(writes, policies={"victim": tires}, repeat=3, jobs=2)
 
 
+# A view with the die, its superblocks' size and a random number is for those that take it.
+def test_a_third_argument_is_the_view(writes: dict[str, Any]) -> None:
+    seen: list[byteway.VictimView] = []
+
+    def looks(valid: Column, age: Column, view: byteway.VictimView) -> int:
+        seen.append(view)
+        return emptiest(valid, age)
+
+    own, built_in = byteway.run(writes, policies={"victim": looks}), byteway.run(writes)
+    assert own.series.to_polars().equals(built_in.series.to_polars())
+    randoms = [view.random for view in seen]
+    assert len(set(randoms)) == len(randoms) > 100 and max(randoms) >= 1 << 62
+    assert {(view.die, view.units) for view in seen} == {(0, seen[0].units)} and seen[0].units > 100
+    seen.clear()
+    byteway.run(writes, policies={"victim": looks})
+    assert [view.random for view in seen] == randoms, "from the scenario's seed"
+
+
+class Separate:
+    """What the host writes, and what is moved: as the drive itself."""
+
+    host, collector = 1, 1
+
+    def place(self, view: byteway.StreamView) -> int:
+        return 0
+
+
+class Halves:
+    """The first part of the drive, and the rest."""
+
+    host, collector = 2, 2
+
+    def place(self, view: byteway.StreamView) -> int:
+        return int(view.unit >= view.units // 2)
+
+
+class Kept(Halves):
+    """Keeps what it is told."""
+
+    needs_last_write = True
+    views: list[byteway.StreamView] = []
+    told: list[tuple[byteway.Source, int]] = []
+
+    def place(self, view: byteway.StreamView) -> int:
+        self.views.append(view)
+        return super().place(view)
+
+    def collects(self, source: byteway.Source, now: int) -> None:
+        self.told.append((source, now))
+
+
+# Streams decide where units go, and nothing else: one that does as the drive does gives its run, to the last figure.
+def test_a_class_that_places_as_separate_gives_its_run(writes: dict[str, Any]) -> None:
+    own, built_in = byteway.run(writes, policies={"stream": Separate}), byteway.run(writes)
+    assert own.series.to_polars().equals(built_in.series.to_polars())
+    [row] = own.summary.policies
+    assert (row.key, row.name, len(row.hash)) == ("firmware.streams", "Separate", 16)
+    writes["drive"]["override"]["firmware"]["op"] = "28 %"
+    writes["job"][0]["count"] = 150_000
+    halves = byteway.run(writes, policies={"stream": Halves, "victim": emptiest})
+    assert len(halves.summary.policies) == 2
+    assert halves.summary.write_amplification != byteway.run(writes).summary.write_amplification
+
+
+def test_a_stream_policy_is_told_what_it_is_said_to_be(writes: dict[str, Any]) -> None:
+    writes["drive"]["override"]["firmware"]["op"] = "28 %"
+    writes["job"][0]["count"] = 120_000
+    byteway.run(writes, policies={"stream": Kept})
+    written = [view for view in Kept.views if view.source is None]
+    moved = [view.source for view in Kept.views if view.source is not None]
+    assert [view.now for view in written] == list(range(len(written)))
+    last: dict[int, int] = {}
+    for view in written:
+        assert view.last_write == last.get(view.unit), view
+        last[view.unit] = view.now
+    assert {source.filled_by for source in moved} >= {None, "host"} and Kept.told
+    assert all(source.opened_at <= now for source, now in Kept.told)
+
+
+@pytest.mark.parametrize("lacks", ["host", "place", "none"])
+def test_a_stream_policy_that_is_none_is_refused(writes: dict[str, Any], lacks: str) -> None:
+    parts = {"host": 1, "collector": 1, "place": lambda self, view: 0}
+    parts.pop(lacks, None)
+    if lacks == "none":
+        parts["collector"] = 8
+    with pytest.raises(byteway.InputError, match="'Own' (lacks|declares)"):
+        byteway.run(writes, policies={"stream": type("Own", (), parts)})
+
+
+def test_what_a_stream_policy_raises_ends_the_run(writes: dict[str, Any]) -> None:
+    class Astray(Separate):
+        def place(self, view: byteway.StreamView) -> int:
+            return 3 if view.now > 1000 else 0
+
+    with pytest.raises(IndexError, match="'Astray' chose 3, of the 1 streams of the host"):
+        byteway.run(writes, policies={"stream": Astray})
+
+
+# In other processes a policy can only be imported; the same one, wherever it runs, is the same in the cache.
+def test_policies_in_sweeps(writes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "def last(valid, age):\n    return len(valid) - 1\n\ndef wrong(valid, age):\n    raise OSError('on purpose')\n"
+    (tmp_path / "own_policies.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    vary, cache = {"iodepth": [4, 16]}, tmp_path / "cache"
+    import own_policies  # type: ignore[import-not-found]
+
+    here = byteway.sweep(writes, vary, policies={"victim": own_policies.last}, cache=cache)
+    own = here.to_polars()["write_amplification"].to_list()
+    assert own != byteway.sweep(writes, vary, cache=cache).to_polars()["write_amplification"].to_list()
+    again = byteway.sweep(writes, vary, policies={"victim": "own_policies:last"}, cache=cache)
+    assert again.counts["cached"] == 2, "the same code"
+    there = byteway.sweep(writes, vary, policies={"victim": "own_policies:last"}, executor="processes", jobs=2, cache=False)
+    assert there.to_polars()["write_amplification"].to_list() == own
+    compared = byteway.compare(writes, vary, policies={"victim": "own_policies:last"})
+    assert [point["write_amplification"] for point in compared.points] == own
+    for executor in (None, "processes"):
+        with pytest.raises(OSError, match="on purpose"):
+            byteway.sweep(writes, vary, policies={"victim": "own_policies:wrong"}, executor=executor, cache=False)
+    with pytest.raises(OSError, match="on purpose"):
+        byteway.compare(writes, vary, policies={"victim": "own_policies:wrong"})
+    with pytest.raises(byteway.InputError, match="object of this process"):
+        byteway.sweep(writes, vary, policies={"victim": own_policies.last}, executor="processes")
+
+
 # Two policies that are told as one would be taken for each other by whoever reads a summary; one that is told as two, in two
 # processes, makes two files of one run.
 def test_versions_tell_code_apart_and_nothing_else() -> None:
@@ -103,6 +229,9 @@ def test_versions_tell_code_apart_and_nothing_else() -> None:
     texts += ["def f(v, a, by=1): return 0", "def f(v, a, by=2): return 0"]
     made = [of(text) for text in texts]
     made += [functools.partial(made[0], by=1), functools.partial(made[0], by=2), Scaled()]
+    classes = ["class f:\n    n = 1", "class f:\n    n = 2", "class f:\n    def place(self, v): return 0", "class f(dict): pass"]
+    made += [of(text) for text in classes]
+    assert [_version(of(text)) for text in classes] == [_version(each) for each in made[-4:]]
     versions = [_version(function) for function in made]
     assert len(set(versions)) == len(versions)
     assert [_version(of(text)) for text in texts] == versions[: len(texts)]
@@ -112,7 +241,8 @@ def test_versions_tell_code_apart_and_nothing_else() -> None:
 
 
 def test_wrong_policies_are_refused(writes: dict[str, Any]) -> None:
-    for wrong in ({"stream": emptiest}, {"victim": 3}, {"victim": None}, [emptiest]):
+    paths = ["own", "no_such_module:f", "json:no_such_name"]
+    for wrong in ({"streams": emptiest}, {"victim": 3}, {"victim": None}, [emptiest], *({"victim": path} for path in paths)):
         with pytest.raises(byteway.InputError):
             byteway.run(writes, policies=wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError):

@@ -27,7 +27,7 @@
 //! do drives that are served, which have no result in which a fault could be told.
 
 use byteway_clock::random::fnv1a;
-use byteway_firmware::policy::{MadeStream, MadeVictim, Policies};
+use byteway_firmware::policy::{MadeSchedule, MadeStream, MadeSuspend, MadeVictim, Policies};
 use byteway_scenario::Options;
 use std::sync::OnceLock;
 
@@ -68,6 +68,36 @@ impl Extensions {
         make: impl Fn(Option<&str>) -> MadeStream + Send + Sync + 'static,
     ) -> Self {
         Extensions { policies: self.policies.with_stream(name, about, version, make) }
+    }
+
+    /// Adds a schedule of dies under a name for `flash.schedule`, as [`victim`](Extensions::victim).
+    ///
+    /// # Panics
+    /// Same as `victim`.
+    #[must_use]
+    pub fn schedule(
+        self,
+        name: &str,
+        about: &str,
+        version: &str,
+        make: impl Fn(Option<&str>) -> MadeSchedule + Send + Sync + 'static,
+    ) -> Self {
+        Extensions { policies: self.policies.with_schedule(name, about, version, make) }
+    }
+
+    /// Adds a policy of suspension under a name for `flash.suspend.policy`, as [`victim`](Extensions::victim).
+    ///
+    /// # Panics
+    /// Same as `victim`.
+    #[must_use]
+    pub fn suspend(
+        self,
+        name: &str,
+        about: &str,
+        version: &str,
+        make: impl Fn(Option<&str>) -> MadeSuspend + Send + Sync + 'static,
+    ) -> Self {
+        Extensions { policies: self.policies.with_suspend(name, about, version, make) }
     }
 
     /// Makes these known to all commands of this process.

@@ -14,10 +14,13 @@ pub mod extensions;
 pub mod interrupt;
 pub mod terminal;
 
+pub use byteway_clock::Delay;
 pub use byteway_firmware::policy::{
-    Candidate, Filler, MadeStream, MadeVictim, Source, Stream, StreamCounts, StreamView, Victim, VictimView,
-    WrongArgument,
+    Candidate, Filler, MadeSchedule, MadeStream, MadeSuspend, MadeVictim, OperationKind, Schedule,
+    ScheduleView, Source, Stream, StreamCounts, StreamView, Suspend, SuspendView, Victim, VictimView,
+    Waiting, WrongArgument,
 };
+pub use byteway_flash::Priority;
 pub use extensions::Extensions;
 
 use std::process::ExitCode;

@@ -264,7 +264,7 @@ const TINY: Geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 8, pa
 fn what_was_written_last_is_read() {
     for seed in 0..12 {
         for base in [Base::Empty, Base::Filled, Base::Steady] {
-            for gc in [VictimPolicy::greedy(), VictimPolicy::cost_benefit()] {
+            for gc in ["greedy", "cost-benefit"].map(|name| VictimPolicy::built_in(name).unwrap()) {
                 let gc_reserve_blocks = 1 + seed as u32 % 2;
                 let gc_start_free_blocks = gc_reserve_blocks + seed as u32 % 3;
                 let config = config(2 * 4 * 13 - 1, base);
@@ -343,7 +343,7 @@ fn a_policy_with_one_stream_changes_nothing() {
         let one = StreamPolicy::new("one", Some("1".into()), || Box::new(One));
         let of =
             |streams| check(seed, TINY, FtlConfig { streams, seed, ..config(103, Base::Steady) }, 3, 400);
-        assert_eq!(of(one), of(StreamPolicy::separate()));
+        assert_eq!(of(one), of(StreamPolicy::default()));
     }
 }
 
@@ -443,7 +443,7 @@ fn what_is_read_again_comes_out_of_dram() {
 fn across_a_link_what_was_written_last_is_read() {
     let mut collected = 0;
     for seed in 0..8 {
-        for gc in [VictimPolicy::greedy(), VictimPolicy::cost_benefit()] {
+        for gc in ["greedy", "cost-benefit"].map(|name| VictimPolicy::built_in(name).unwrap()) {
             let gc_reserve_blocks = 1 + seed as u32 % 2;
             let gc_start_free_blocks = gc_reserve_blocks + seed as u32 % 3;
             let config = config(2 * 4 * 13 - 1, Base::Empty);

@@ -7,15 +7,17 @@ use crate::failure::FailureModel;
 use crate::fault::FaultPlan;
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::medium::{Medium, System};
+use crate::policy::{Schedule, Suspend};
 use crate::priority::Priority;
 use crate::sequencer::{Reporter, Sequencer};
 use crate::store::Outdated;
 use crate::store::{BaseContent, Batch, Blank, Spare, Store};
 use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::{Mode, Timing};
-use byteway_clock::random::Rng;
+use byteway_clock::random::{Rng, Stream as Random};
 use byteway_clock::{Clock, Delay, Notify};
 use byteway_content::{Content, UNIT_BYTES};
+use byteway_policy::{Asked, Kind, Named};
 use std::cell::RefCell;
 use std::fmt;
 use std::future;
@@ -103,6 +105,9 @@ pub(crate) struct Array {
     pub(crate) store: Store,
     /// Sources of failures; None if nothing can fail.
     pub(crate) failures: Option<FailureModel>,
+    /// Policies that are to be asked: None where a die does itself what its policy says.
+    pub(crate) schedule: Option<Box<Asked<dyn Schedule, Random>>>,
+    pub(crate) suspend: Option<Box<Asked<dyn Suspend, Random>>>,
     system: System,
     /// The power is off: the store has been moved out, and the rest of the state is meaningless.
     is_off: bool,
@@ -121,6 +126,11 @@ pub(crate) struct Inner {
     pub(crate) synced: Notify,
     pub(crate) desk: Desk,
     pub(crate) array: RefCell<Array>,
+}
+
+/// A policy, if it is to be asked, with random numbers of its own.
+fn asked<P: Kind + ?Sized>(kind: &'static str, named: &Named<P>, rng: &Rng) -> Option<Box<Asked<P, Random>>> {
+    (!named.is_default()).then(|| Box::new(Asked::new(kind, named, rng.stream(kind))))
 }
 
 /// A drive's flash array. Cheap to clone.
@@ -152,6 +162,8 @@ impl Flash {
             channels: (0..geometry.channels).map(|_| Channel::default()).collect(),
             store,
             failures: FailureModel::new(reliability, faults, &rng, geometry.dies()),
+            schedule: asked("schedule", &timing.schedule, &rng),
+            suspend: asked("suspend", &timing.suspend_policy, &rng),
             system,
             is_off: false,
             batches: Vec::new(),
@@ -228,6 +240,14 @@ impl Flash {
     /// Contents of the array at the start of the run.
     pub fn base(&self) -> Rc<dyn BaseContent> {
         self.0.array.borrow().store.base()
+    }
+
+    /// What a policy of its dies did wrong, if one did. From then on dies decide themselves, and no figure is one of that policy.
+    pub fn policy_fault(&self) -> Option<String> {
+        let array = self.0.array.borrow();
+        let of_schedule = array.schedule.as_ref().and_then(|asked| asked.fault());
+        let of_suspend = || array.suspend.as_ref().and_then(|asked| asked.fault());
+        of_schedule.or_else(of_suspend).map(str::to_owned)
     }
 
     /// Timing of the array.

@@ -2,9 +2,13 @@
 
 use crate::geometry::BlockId;
 use crate::line::{Line, PASSED_MAX};
+use crate::policy::{OperationKind, Schedule, ScheduleView, Suspend, SuspendView, Waiting};
 use crate::priority::Priority;
 use crate::store::{Batch, Store};
+use crate::timing::SuspendTiming;
+use byteway_clock::random::Stream as Random;
 use byteway_clock::{Delay, HeldIos, TaskId, Time};
+use byteway_policy::Asked;
 
 pub(crate) enum Verb {
     /// A read of units of a stripe, by mask. If the caller knows their contents, only their readability is
@@ -35,6 +39,14 @@ pub(crate) struct Operation {
 impl Operation {
     pub(crate) fn is_read(&self) -> bool {
         matches!(self.verb, Verb::Read { .. })
+    }
+
+    fn kind(&self) -> OperationKind {
+        match self.verb {
+            Verb::Read { .. } => OperationKind::Read,
+            Verb::Program(_) => OperationKind::Program,
+            Verb::Erase => OperationKind::Erase,
+        }
     }
 
     /// What its die does, seen by those that wait for it.
@@ -233,6 +245,64 @@ impl Die {
         let class = self.queue.choose(|candidate, urgent| {
             matches!(candidate.verb, Verb::Erase) && urgent.is_read() && candidate.block == urgent.block
         })?;
+        self.next_of(class)
+    }
+
+    /// The same, where a schedule chooses among priorities.
+    #[cold]
+    pub(crate) fn next_by(
+        &mut self,
+        schedule: &mut Asked<dyn Schedule, Random>,
+        now: Time,
+        die: u32,
+    ) -> Option<Operation> {
+        if !self.queue.has_several() {
+            return self.next();
+        }
+        let mut all = [None; Priority::COUNT];
+        for (into, priority) in all.iter_mut().zip(Priority::ALL) {
+            *into = self.waiting(priority, now);
+        }
+        let mut waiting = [Waiting::NONE; Priority::COUNT];
+        let count = all.iter().flatten().zip(&mut waiting).map(|(found, into)| *into = *found).count();
+        let waiting = &waiting[..count];
+        let chosen = schedule.ask(|policy, random| {
+            let priority = policy.choose(&mut ScheduleView { waiting, die, random });
+            match policy.fault() {
+                Some(fault) => Err(fault),
+                None if waiting.iter().any(|waiting| waiting.priority == priority) => Ok(priority as usize),
+                None => Err(format!("none of {priority:?} waits")),
+            }
+        });
+        let Some(class) = chosen else { return self.next() };
+        // An erase never overtakes a waiting read of its superblock.
+        let erased = match self.queue.first_of(class)? {
+            Operation { verb: Verb::Erase, block, .. } => Some(*block),
+            _ => None,
+        };
+        let reads = |class: &usize| {
+            self.queue.of(*class).any(|operation| operation.is_read() && Some(operation.block) == erased)
+        };
+        let read = erased.and_then(|_| (0..Priority::COUNT).find(reads));
+        self.next_of(read.unwrap_or(class))
+    }
+
+    /// What waits of a priority.
+    fn waiting(&self, priority: Priority, now: Time) -> Option<Waiting> {
+        let class = priority as usize;
+        let first = self.queue.first_of(class)?;
+        Some(Waiting {
+            priority,
+            count: self.queue.of(class).count() as u32,
+            first: first.kind(),
+            waited: now.since(first.submitted),
+            passed: self.queue.passed(class),
+        })
+    }
+
+    /// The first operation of a priority, if it can start now.
+    #[inline]
+    fn next_of(&mut self, class: usize) -> Option<Operation> {
         let first = self.queue.first_of(class)?;
         if first.is_read() {
             return self.queue.take(class);
@@ -272,6 +342,38 @@ impl Die {
         awaited.map(|priority| *priority as usize).find(|class| {
             self.queue.first_of(*class).is_some_and(|first| first.is_read() && !conflicts(first))
         })
+    }
+
+    /// Whether a policy suspends the operation that the cells work for, at `at`, for the first read of a class.
+    #[cold]
+    pub(crate) fn suspends_by(
+        &self,
+        policy: &mut Asked<dyn Suspend, Random>,
+        class: usize,
+        (now, at): (Time, Time),
+        costs: &SuspendTiming,
+        die: u32,
+    ) -> bool {
+        let work = &self.active[self.front as usize];
+        let (Some(operation), Some(read)) = (&work.operation, self.queue.first_of(class)) else {
+            return true;
+        };
+        let decided = policy.ask(|policy, random| {
+            let suspends = policy.suspends(&mut SuspendView {
+                is_erase: matches!(operation.verb, Verb::Erase),
+                priority: operation.priority,
+                remaining: work.until.since(now),
+                latency: at.since(now),
+                resume: costs.resume,
+                suspends: work.suspends,
+                reads: self.queue.of(class).count() as u32,
+                waited: now.since(read.submitted),
+                die,
+                random,
+            });
+            policy.fault().map_or(Ok(suspends), Err)
+        });
+        decided.unwrap_or(true)
     }
 
     /// The next read to serve during a suspension. None once the suspended operation has its turn.

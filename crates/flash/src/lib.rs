@@ -17,6 +17,7 @@
 //! | [`array`](mod@array) | [`Flash`]: accepts operations, reports results |
 //! | [`die`] | a die's queue by [`Priority`], and its operations in progress |
 //! | `priority.rs` | priorities of operations |
+//! | [`policy`] | what users can replace: the next operation of a die, suspension |
 //! | `sequencer` | drives dies from phase to phase, with suspension, cache reads and retries |
 //! | `trace` | dies and channels in a trace |
 //! | `channel` | a channel, and the queue for it |
@@ -73,6 +74,7 @@ pub mod fault;
 pub mod geometry;
 mod line;
 pub mod medium;
+pub mod policy;
 mod priority;
 pub mod reliability;
 mod sequencer;
@@ -96,4 +98,4 @@ pub use reliability::{CellErrors, Reliability, ReliabilityError};
 pub use store::file;
 pub use store::{BaseContent, Batch, Blank, Dump, NO_LPA, Outdated, Spare};
 pub use ticket::{Outcome, Ticket};
-pub use timing::{ChannelOrder, Mode, SlcTiming, Suspend, Timing, TimingError};
+pub use timing::{ChannelOrder, Mode, SlcTiming, SuspendTiming, Timing, TimingError};

@@ -57,6 +57,17 @@ impl<T, const CLASSES: usize> Line<T, CLASSES> {
         })
     }
 
+    /// Whether more than one class waits.
+    #[inline]
+    pub(crate) fn has_several(&self) -> bool {
+        self.waiting & self.waiting.wrapping_sub(1) != 0
+    }
+
+    /// More urgent elements that were served while a class waited, since its last turn.
+    pub(crate) fn passed(&self, class: usize) -> u32 {
+        self.passed[class]
+    }
+
     /// Takes the first element of a class, and counts it as passing the classes below that wait.
     #[inline]
     pub(crate) fn take(&mut self, class: usize) -> Option<T> {

@@ -25,7 +25,7 @@ use crate::failure::UNCORRECTABLE;
 use crate::priority::Priority;
 use crate::store::Batch;
 use crate::ticket::Outcome;
-use crate::timing::{ChannelOrder, Mode, Suspend};
+use crate::timing::{ChannelOrder, Mode, SuspendTiming};
 use byteway_clock::{Delay, Time};
 use byteway_content::UNIT_BYTES;
 use std::future::Future;
@@ -120,7 +120,11 @@ impl Array {
             // During a suspension only reads may start, and only as long as the suspended operation's turn
             // has not come.
             let die = &mut self.dies[index as usize];
-            let next = if die.suspended.is_none() { die.next() } else { die.next_in_suspension(&self.store) };
+            let next = match (&die.suspended, &mut self.schedule) {
+                (None, None) => die.next(),
+                (None, Some(schedule)) => die.next_by(schedule, now, index),
+                (Some(_), _) => die.next_in_suspension(&self.store),
+            };
             let Some(operation) = next else {
                 return self.dies[index as usize].suspended.is_some() && self.resume(inner, index);
             };
@@ -290,7 +294,7 @@ impl Array {
     }
 
     #[cold]
-    fn suspend_for_read_by(&mut self, inner: &Inner, index: u32, suspend: &Suspend) -> bool {
+    fn suspend_for_read_by(&mut self, inner: &Inner, index: u32, suspend: &SuspendTiming) -> bool {
         let now = inner.clock.now();
         let die = &mut self.dies[index as usize];
         let work = &die.active[die.front as usize];
@@ -299,7 +303,11 @@ impl Array {
             return false;
         }
         let at = now.max(work.cells_from) + suspend.latency;
-        if at >= work.until || die.awaited_read(work, &self.store).is_none() {
+        let read = if at >= work.until { None } else { die.awaited_read(work, &self.store) };
+        let Some(class) = read else { return false };
+        if let Some(policy) = &mut self.suspend
+            && !die.suspends_by(policy, class, (now, at), suspend, index)
+        {
             return false;
         }
         let work = die.front();

@@ -1,5 +1,6 @@
 //! Times of the array's operations.
 
+use crate::policy::{SchedulePolicy, SuspendPolicy};
 use crate::priority::Priority;
 use byteway_clock::{Delay, Rate};
 
@@ -23,7 +24,11 @@ pub struct Timing {
     /// faster pages.
     pub map_read: Option<Delay>,
     /// Suspension of programs and erases for reads that a host waits for; None for none.
-    pub suspend: Option<Suspend>,
+    pub suspend: Option<SuspendTiming>,
+    /// Which of them are suspended.
+    pub suspend_policy: SuspendPolicy,
+    /// Which of a die's waiting operations is next.
+    pub schedule: SchedulePolicy,
     /// Whether a die senses the next read while the data of one wait for the channel or move out.
     pub cache_read: bool,
     /// Which waiting die a channel serves first.
@@ -46,7 +51,7 @@ pub enum ChannelOrder {
 
 /// Suspension of programs and erases ([`Timing::suspend`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Suspend {
+pub struct SuspendTiming {
     /// Delay from the request, or from the start of the cells' work if that is later, until the die can
     /// sense. The cells finish their current step meanwhile, so the operation loses none of this time; an
     /// operation that ends sooner is not suspended.
@@ -90,6 +95,8 @@ impl Default for Timing {
             partial_read: None,
             map_read: None,
             suspend: None,
+            suspend_policy: SuspendPolicy::default(),
+            schedule: SchedulePolicy::default(),
             cache_read: false,
             channel_order: ChannelOrder::CommandsFirst,
             slc: None,
@@ -216,7 +223,7 @@ mod tests {
             erase: us(3000),
             channel: Rate::per_second(800_000_000),
             command: Delay::from_ns(100),
-            suspend: Some(Suspend { latency: us(5), resume: us(5), most: 16 }),
+            suspend: Some(SuspendTiming { latency: us(5), resume: us(5), most: 16 }),
             slc: Some(SlcTiming { read: us(20), program: us(100), erase: us(1000) }),
             ..Timing::default()
         };
@@ -237,12 +244,12 @@ mod tests {
             message(Timing { channel: Rate::per_second(0), ..good.clone() }),
             "channel is 1 bytes a second, at least 100000 are needed"
         );
-        let suspend = Some(Suspend { latency: us(5), resume: Delay::from_s(20), most: 1 });
+        let suspend = Some(SuspendTiming { latency: us(5), resume: Delay::from_s(20), most: 1 });
         assert_eq!(
             message(Timing { suspend, ..good.clone() }),
             "suspend.resume is 20.000 s, at most 10.000 s is possible"
         );
-        let suspend = Some(Suspend { latency: us(5), resume: us(5), most: 0 });
+        let suspend = Some(SuspendTiming { latency: us(5), resume: us(5), most: 0 });
         assert_eq!(
             message(Timing { suspend, ..good.clone() }),
             "suspend.most is 0, it must be at least 1; leave suspend out for none"

@@ -75,12 +75,21 @@ impl Range<'_> {
 }
 
 /// Memory of plain slices. Only the first 4 GiB of a range are reachable.
-#[derive(Debug, Default)]
-pub struct Ranges<'a> {
+///
+/// Ranges whose number is known can be in an array, which is not allocated.
+#[derive(Debug)]
+pub struct Ranges<'a, R = Vec<Range<'a>>> {
     /// Mapped at [`PARAMETERS`].
     pub parameters: &'a [u8],
     /// Mapped at [`range_address`] of their index.
-    pub ranges: Vec<Range<'a>>,
+    pub ranges: R,
+}
+
+/// Nothing.
+impl Default for Ranges<'_> {
+    fn default() -> Self {
+        Ranges { parameters: &[], ranges: Vec::new() }
+    }
 }
 
 /// The `count` bytes from `offset` on.
@@ -89,11 +98,11 @@ fn part(bytes: &[u8], offset: u32, count: usize) -> Result<&[u8], Denied> {
     bytes.get(from..from.saturating_add(count)).ok_or(Denied::OutOfRange)
 }
 
-impl Memory for Ranges<'_> {
+impl<'a, R: AsRef<[Range<'a>]> + AsMut<[Range<'a>]>> Memory for Ranges<'a, R> {
     fn load(&self, address: u64, into: &mut [u8]) -> Result<(), Denied> {
         let from = match range_of(address) {
             Some((index, offset)) => {
-                let range = self.ranges.get(index as usize).ok_or(Denied::OutOfRange)?;
+                let range = self.ranges.as_ref().get(index as usize).ok_or(Denied::OutOfRange)?;
                 part(range.bytes(), offset, into.len())?
             }
             None if address >> 32 == PARAMETERS >> 32 => part(self.parameters, address as u32, into.len())?,
@@ -109,7 +118,7 @@ impl Memory for Ranges<'_> {
             let there = if is_parameter { self.parameters } else { &[] };
             return part(there, address as u32, bytes.len()).and(Err(Denied::ReadOnly));
         };
-        match self.ranges.get_mut(index as usize).ok_or(Denied::OutOfRange)? {
+        match self.ranges.as_mut().get_mut(index as usize).ok_or(Denied::OutOfRange)? {
             Range::Read(there) => part(there, offset, bytes.len()).and(Err(Denied::ReadOnly)),
             Range::Write(there) => {
                 let from = offset as usize;
@@ -121,6 +130,6 @@ impl Memory for Ranges<'_> {
     }
 
     fn range_bytes(&self, index: u32) -> Option<u64> {
-        Some(self.ranges.get(index as usize)?.bytes().len() as u64)
+        Some(self.ranges.as_ref().get(index as usize)?.bytes().len() as u64)
     }
 }

@@ -20,7 +20,7 @@ use byteway_firmware::{
     Background, Base, Cycles, ExtentConfig, FtlConfig, Maintenance, Refresh, WearConfig, WorkKind,
 };
 use byteway_flash::reliability::CellErrors;
-use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
+use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, SuspendTiming, Timing};
 use byteway_host::HostCosts;
 use byteway_host::driver::DriverConfig;
 use byteway_kv::{KvConfig, Packing};
@@ -420,7 +420,7 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         transfer: transfer(profile),
         site: site(profile),
         geometry: geometry(&plan.geometry),
-        timing: timing(profile),
+        timing: timing(plan),
         media: MediaConfig {
             reliability: profile
                 .flash
@@ -565,7 +565,8 @@ fn geometry(geometry: &Geometry) -> byteway_flash::Geometry {
     }
 }
 
-fn timing(profile: &Profile) -> Timing {
+fn timing(plan: &DrivePlan) -> Timing {
+    let profile = &plan.profile;
     let flash = &profile.flash;
     let delays = |times: &[Picos]| -> Vec<Delay> { times.iter().map(|time| delay(*time)).collect() };
     Timing {
@@ -576,11 +577,13 @@ fn timing(profile: &Profile) -> Timing {
         erase: delay(flash.erase),
         channel: Rate::per_second(flash.channel_rate.0),
         command: delay(flash.command),
-        suspend: flash.suspend.as_ref().filter(|suspend| suspend.most > 0).map(|suspend| Suspend {
+        suspend: flash.suspend.as_ref().filter(|suspend| suspend.most > 0).map(|suspend| SuspendTiming {
             latency: delay(suspend.latency),
             resume: delay(suspend.resume),
             most: suspend.most,
         }),
+        suspend_policy: plan.policies.suspend.clone(),
+        schedule: plan.policies.schedule.clone(),
         cache_read: flash.cache_read,
         channel_order: match flash.channel_order {
             profile::ChannelOrder::CommandsFirst => ChannelOrder::CommandsFirst,
@@ -635,8 +638,8 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
     let firmware = &plan.profile.firmware;
     FtlConfig {
         write_buffer_units: units(firmware.write_buffer),
-        gc: plan.victim.clone(),
-        streams: plan.streams.clone(),
+        gc: plan.policies.victim.clone(),
+        streams: plan.policies.streams.clone(),
         gc_start_free_blocks: plan.geometry.gc_start_blocks,
         gc_reserve_blocks: plan.geometry.gc_urgent_blocks,
         // A process has no power-loss protection, nor have its unwritten pages in the page cache.

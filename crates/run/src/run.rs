@@ -8,7 +8,7 @@ use crate::remote::{self, Remote, RemoteSnapshot};
 use byteway_assembly::jbof::{Jbof, JbofError};
 use byteway_clock::{Clock, Delay, Executor, Notify, RunOutcome, Station, Time};
 use byteway_content::UNIT_BYTES;
-use byteway_firmware::{Footprint, FtlCounters};
+use byteway_firmware::{Footprint, Ftl, FtlCounters};
 use byteway_flash::Flash;
 use byteway_host::Port;
 use byteway_host::driver::{Driver, DriverConfig};
@@ -26,7 +26,7 @@ use byteway_results::timeline::{Timeline, TrackDrive, TrackLayout};
 use byteway_results::{
     IoRecorder, MeasuredDrive, Meter, Parts, RunPart, SeriesRecorder, Snapshot, store, upkeep, wear,
 };
-use byteway_scenario::{Attached, DrivePlan, Precondition, Scenario};
+use byteway_scenario::{AddedPolicy, Attached, DrivePlan, Precondition, Scenario};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::number::ratio;
 use byteway_text::progress::Progress;
@@ -201,16 +201,12 @@ fn cores(powered: &PoweredDrive) -> u64 {
 
 /// The policies of drives that are not built in, each once.
 fn policies<'a>(drives: impl Iterator<Item = &'a DrivePlan>) -> Vec<PolicyRow> {
-    let row = |key: &str, name: &str, hash: &str| PolicyRow {
+    let row = |AddedPolicy { key, name, hash, .. }: AddedPolicy<'_>| PolicyRow {
         key: key.to_owned(),
         name: name.to_owned(),
         hash: hash.to_owned(),
     };
-    let rows = |DrivePlan { victim, streams, .. }: &DrivePlan| {
-        let of_victims = victim.hash().map(|hash| row("firmware.gc.policy", victim.name(), hash));
-        let of_streams = streams.hash().map(|hash| row("firmware.streams", streams.name(), hash));
-        [of_victims, of_streams].into_iter().flatten()
-    };
+    let rows = |drive: &'a DrivePlan| drive.policies.added().map(row);
     let mut rows: Vec<PolicyRow> = drives.flat_map(DrivePlan::members).flat_map(rows).collect();
     rows.sort();
     rows.dedup();
@@ -411,7 +407,10 @@ impl RunContext {
 
     /// What a drive's policy did wrong, if one did.
     fn policy_fault(&self) -> Option<String> {
-        self.world.drives().iter().flat_map(|drive| drive.layers()).find_map(|layer| layer.policy_fault())
+        self.world.drives().iter().find_map(|drive| {
+            let of_layers = drive.layers().into_iter().find_map(Ftl::policy_fault);
+            of_layers.or_else(|| drive.arrays().into_iter().find_map(Flash::policy_fault))
+        })
     }
 
     fn end_of(&self, drive: usize) -> DriveEnd {

@@ -11,7 +11,6 @@ use super::drive::{DrivePlan, overrides, placed};
 use super::file::{DriveSection, Precondition, Store, one_u64, yes};
 use super::hosted;
 use super::plan::Options;
-use super::policy;
 use crate::profile::{KeyError, fault};
 use crate::source::{Index, Sources, Texts, Tree};
 use byteway_text::error::InputError;
@@ -153,7 +152,7 @@ impl Device {
         let checked = checked.and_then(|()| check_rest(file.serve.rest));
         let checked = checked.and_then(|()| check_files(&drive, options.in_files));
         let checked = checked.and_then(|()| hosted::check_served(&drive));
-        let checked = checked.and_then(|()| policy::check_served(&drive.victim, &drive.streams));
+        let checked = checked.and_then(|()| drive.policies.check_served());
         checked.map_err(|fault| placed(&sources, &index, fault))?;
         Ok(Device { name, seed: file.seed, drive, serve: file.serve })
     }

@@ -11,14 +11,13 @@ use super::array_section::ArraySection;
 use super::drive_names::DriveNames;
 use super::file::{DriveSection, DriveSections, Precondition, Store};
 use super::personality::Personality;
-use super::policy;
+use super::policy::{self, DrivePolicies};
 use super::table;
 use super::transfer::no_sink;
 use crate::profile::{CAPACITY_BYTES, DRIVES, Geometry, KeyError, Profile, Programs, fault, load, within};
 use crate::source::{Index, Sources, Tree};
 use byteway_firmware::SteadyLoad;
 use byteway_firmware::ftl::greedy_write_amplification;
-use byteway_firmware::policy::{StreamPolicy, VictimPolicy};
 use byteway_text::error::{InputError, nearest};
 use byteway_text::units::{Age, Bytes, Percent, excerpt};
 use byteway_workload::query::TableRows;
@@ -35,10 +34,8 @@ pub struct DrivePlan {
     pub profile_name: String,
     /// Profile of the drive, including overrides.
     pub profile: Profile,
-    /// The policy that `firmware.gc.policy` names.
-    pub victim: VictimPolicy,
-    /// The policy that `firmware.streams` names.
-    pub streams: StreamPolicy,
+    /// The policies that the profile names.
+    pub policies: DrivePolicies,
     /// Personality of the drive.
     pub personality: Personality,
     /// Geometry of the flash array.
@@ -145,10 +142,8 @@ impl DrivePlan {
         let (profile, profile_index): (Profile, Index) =
             load(sources, &DRIVES, &section.profile, span, over, (path, "profile"))?;
         profile.check().map_err(|fault| placed(sources, &profile_index, fault))?;
-        let policy_folder = sources.folder(profile_index.span("firmware.gc.policy").start);
-        let victim = policy::victim(&sources.policies, &profile.firmware.gc.policy, policy_folder)
-            .map_err(|fault| placed(sources, &profile_index, fault))?;
-        let streams = policy::streams(&sources.policies, &profile.firmware.streams)
+        let folder_of = |key: &str| sources.folder(profile_index.span(key).start);
+        let policies = DrivePolicies::of(&sources.policies, &profile, folder_of)
             .map_err(|fault| placed(sources, &profile_index, fault))?;
         let said = |key: &str| index.has(&format!("{path}.{key}"));
         let draft = DriveDraft { section, path, said: &said };
@@ -158,9 +153,9 @@ impl DrivePlan {
             placed(sources, if in_section { index } else { &profile_index }, fault)
         })?;
         let folder = sources.folder(index.span(path).start).to_owned();
-        (plan.victim, plan.streams) = (victim, streams);
+        plan.policies = policies;
         let is_steady = plan.precondition == Precondition::Steady;
-        policy::check_streams(&plan.streams, &plan.profile, &plan.geometry, is_steady)
+        policy::check_streams(&plan.policies.streams, &plan.profile, &plan.geometry, is_steady)
             .map_err(|fault| placed(sources, &profile_index, fault))?;
         let tables = table::tables(&section.table, path, &folder, plan.tables_nsids());
         plan.tables = tables.map_err(|wrong| match wrong.unplaced() {
@@ -280,8 +275,7 @@ impl DriveDraft<'_> {
         Ok(DrivePlan {
             name: section.name.clone(),
             profile_name: profile_stem(&section.profile),
-            victim: VictimPolicy::default(),
-            streams: StreamPolicy::default(),
+            policies: DrivePolicies::default(),
             personality: section.personality,
             geometry,
             lba_bytes: lba.0 as u32,

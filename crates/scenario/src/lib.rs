@@ -87,7 +87,6 @@ use toml::Spanned;
 
 use crate::profile::{HOSTS, HostProfile, KeyError, NetworkProfile, SourcedConstant, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree};
-use byteway_firmware::policy::VictimPolicy;
 use byteway_text::error::InputError;
 use byteway_text::file::read_small_file;
 use byteway_text::units::Picos;
@@ -113,6 +112,7 @@ pub use job::{Draft, Keys, Limits};
 pub use kv_section::{EngineName, KvSection, Order, Shares};
 pub use personality::Personality;
 pub use plan::{HostPlan, OUTSTANDING_MAX, Options, RUNTIME_MAX};
+pub use policy::{AddedPolicy, DrivePolicies};
 pub use query_section::{QueryForm, QuerySection, QueryTexts, TableSection};
 pub use reference::reference;
 pub use target::TargetPlan;
@@ -620,10 +620,7 @@ impl Scenario {
         }
         notes.extend(table::notes(&plan.tables));
         for member in plan.members() {
-            let DrivePlan { victim, streams, .. } = member;
-            let of_victims = victim.hash().map(|hash| ("victims", victim.name(), hash));
-            let of_streams = streams.hash().map(|hash| ("streams", streams.name(), hash));
-            for (what, name, hash) in of_victims.into_iter().chain(of_streams) {
+            for AddedPolicy { what, name, hash, .. } in member.policies.added() {
                 let what = format!("{what} are chosen by `{name}` (version {hash}), which is not built in");
                 notes.extend((!notes.contains(&what)).then_some(what));
             }
@@ -631,8 +628,8 @@ impl Scenario {
         let may_write =
             |job: &JobPlan| !matches!(&job.source, Source::Synthetic(own) if !own.rw.has_writes());
         let is_constructed = plan.precondition == Precondition::Steady && self.jobs_of(drive).any(may_write);
-        if is_constructed && plan.victim != VictimPolicy::greedy() {
-            let name = plan.victim.name();
+        if is_constructed && !plan.policies.victim.is_default() {
+            let name = plan.policies.victim.name();
             notes.push(format!(
                 "the steady state is that of `greedy`: under `{name}` the drive moves away from it until all of it was rewritten, \
                  so set `warmup` or `ramp_time` to several times its capacity"

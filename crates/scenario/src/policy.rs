@@ -2,32 +2,130 @@
 
 use super::profile::{Geometry, KeyError, Profile, fault};
 use byteway_clock::random::fnv1a;
+use byteway_firmware::policy::stream::StreamProgram;
 use byteway_firmware::policy::victim::VictimProgram;
-use byteway_firmware::policy::{Named, Policies, StreamPolicy, UnknownPolicy, VictimPolicy, is_file};
+use byteway_firmware::policy::{
+    Named, NoProgram, Policies, SchedulePolicy, StreamPolicy, SuspendPolicy, UnknownPolicy, VictimPolicy,
+    is_file,
+};
 use byteway_text::error::suggest;
 use byteway_text::file::read_small_bytes;
-use byteway_text::units::excerpt;
+use byteway_text::units::{Bytes, excerpt};
 use std::path::Path;
 
-pub(crate) const VICTIM: &str = "firmware.gc.policy";
-pub(crate) const STREAMS: &str = "firmware.streams";
+const VICTIM: &str = "firmware.gc.policy";
+const STREAMS: &str = "firmware.streams";
+const SCHEDULE: &str = "flash.schedule";
+const SUSPEND: &str = "flash.suspend.policy";
+
+/// The policies of a drive, as its profile names them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DrivePolicies {
+    /// That which `firmware.gc.policy` names.
+    pub victim: VictimPolicy,
+    /// That which `firmware.streams` names.
+    pub streams: StreamPolicy,
+    /// That which `flash.schedule` names.
+    pub schedule: SchedulePolicy,
+    /// That which `flash.suspend.policy` names.
+    pub suspend: SuspendPolicy,
+}
+
+/// A policy of a drive that is not built in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddedPolicy<'a> {
+    /// The key that names it.
+    pub key: &'static str,
+    /// What it decides, as the subject of a sentence.
+    pub what: &'static str,
+    /// Its name.
+    pub name: &'a str,
+    /// The version of its code.
+    pub hash: &'a str,
+}
+
+impl DrivePolicies {
+    /// The policies that a profile names. `folder_of` tells the folder of the text that has a key.
+    pub(crate) fn of<'f>(
+        policies: &Policies,
+        profile: &Profile,
+        folder_of: impl Fn(&str) -> &'f Path,
+    ) -> Result<Self, KeyError> {
+        let Profile { firmware, flash, .. } = profile;
+        let suspend = flash
+            .suspend
+            .as_ref()
+            .map_or_else(|| SuspendPolicy::default().name().to_owned(), |own| own.policy.clone());
+        Ok(DrivePolicies {
+            victim: victim(policies, &firmware.gc.policy, folder_of(VICTIM))?,
+            streams: streams(policies, &firmware.streams, folder_of(STREAMS))?,
+            schedule: known(
+                SCHEDULE,
+                &flash.schedule,
+                policies.schedule(&flash.schedule),
+                policies.schedules(),
+                "",
+            )?,
+            suspend: known(SUSPEND, &suspend, policies.suspend(&suspend), policies.suspends(), "")?,
+        })
+    }
+
+    /// Those that are not built in.
+    pub fn added(&self) -> impl Iterator<Item = AddedPolicy<'_>> {
+        fn added<'a, P: ?Sized>(
+            key: &'static str,
+            what: &'static str,
+            policy: &'a Named<P>,
+        ) -> Option<AddedPolicy<'a>> {
+            policy.hash().map(|hash| AddedPolicy { key, what, name: policy.name(), hash })
+        }
+        let DrivePolicies { victim, streams, schedule, suspend } = self;
+        let of_firmware = [added(VICTIM, "victims", victim), added(STREAMS, "streams", streams)];
+        let of_flash =
+            [added(SCHEDULE, "next operations of dies", schedule), added(SUSPEND, "suspensions", suspend)];
+        of_firmware.into_iter().chain(of_flash).flatten()
+    }
+
+    /// A served drive has no result in which a policy's fault could be told, nor an end at which it could be refused.
+    pub(crate) fn check_served(&self) -> Result<(), KeyError> {
+        self.added().next().map_or(Ok(()), |AddedPolicy { key, name, .. }| {
+            let what = format!("`{key}` = `{}` is not built in, and is for simulations", excerpt(name));
+            Err(fault(key, what, "choose a built-in policy, or simulate the drive: `byteway run`"))
+        })
+    }
+}
 
 /// The victim policy that a profile names. `folder` is that of the text which names it.
-pub(crate) fn victim(policies: &Policies, text: &str, folder: &Path) -> Result<VictimPolicy, KeyError> {
+fn victim(policies: &Policies, text: &str, folder: &Path) -> Result<VictimPolicy, KeyError> {
     if let Some(policy) = policies.victim_of_all() {
         return Ok(policy.clone());
     }
     let found = policies.victim(text);
     if is_file(text) && found == Err(UnknownPolicy::Name) {
-        return program(text, &folder.join(text));
+        return program(VICTIM, text, folder, |file| {
+            let program = VictimProgram::verify(file)?;
+            Ok(move || Box::new(VictimProgram::new(program.clone())) as _)
+        });
     }
-    known(VICTIM, text, found, policies.victims(), ", or the name of an eBPF program, FILE.o")
+    known(VICTIM, text, found, policies.victims(), OR_FILE)
 }
 
-/// The stream policy that a profile names.
-pub(crate) fn streams(policies: &Policies, text: &str) -> Result<StreamPolicy, KeyError> {
-    known(STREAMS, text, policies.stream(text), policies.streams(), "")
+/// The stream policy that a profile names. `folder` is that of the text which names it.
+fn streams(policies: &Policies, text: &str, folder: &Path) -> Result<StreamPolicy, KeyError> {
+    if let Some(policy) = policies.stream_of_all() {
+        return Ok(policy.clone());
+    }
+    let found = policies.stream(text);
+    if is_file(text) && found == Err(UnknownPolicy::Name) {
+        return program(STREAMS, text, folder, |file| {
+            let program = StreamProgram::verify(file)?;
+            Ok(move || Box::new(program.again()) as _)
+        });
+    }
+    known(STREAMS, text, found, policies.streams(), OR_FILE)
 }
+
+const OR_FILE: &str = ", or the name of an eBPF program, FILE.o";
 
 /// The policy that `key` names by `text`, if it was found among the `names`. `or` is what else could be named.
 fn known<'a, P: ?Sized>(
@@ -50,19 +148,28 @@ fn known<'a, P: ?Sized>(
     })
 }
 
-/// A policy from an eBPF object.
-fn program(text: &str, path: &Path) -> Result<VictimPolicy, KeyError> {
-    let file = read_small_bytes(path, "policy")
-        .map_err(|error| fault(VICTIM, format!("`{VICTIM}`: {}", error.what), error.help))?;
-    let program = VictimProgram::verify(&file).map_err(|error| {
-        let what = format!("`{VICTIM}`: `{}` is no policy: {error}", excerpt(text));
-        fault(VICTIM, what, "write a single function in C and compile it with clang --target=bpf -O2 -c: docs/tasks/write-a-policy.md")
+/// The policy of an eBPF object, which `text` names for `key`; `verify` gives what makes one for each drive.
+fn program<P: ?Sized, M: Fn() -> Box<P> + Send + Sync + 'static>(
+    key: &str,
+    text: &str,
+    folder: &Path,
+    verify: impl FnOnce(&[u8]) -> Result<M, NoProgram>,
+) -> Result<Named<P>, KeyError> {
+    let path = folder.join(text);
+    let file = read_small_bytes(&path, "policy")
+        .map_err(|error| fault(key, format!("`{key}`: {}", error.what), error.help))?;
+    let make = verify(&file).map_err(|error| {
+        let what = format!("`{key}`: `{}` is no policy: {error}", excerpt(text));
+        fault(key, what, "write a single function in C and compile it with clang --target=bpf -O2 -c: docs/tasks/write-a-policy.md")
     })?;
     let hash = format!("{:016x}", fnv1a(&file));
     // Without its folder: results are the same wherever the file lies.
     let name = path.file_name().map_or_else(|| text.into(), |name| name.to_string_lossy());
-    Ok(VictimPolicy::new(name, Some(hash), move || Box::new(VictimProgram::new(program.clone()))))
+    Ok(Named::new(name, Some(hash), make))
 }
+
+/// Numbers of blocks that are tried for streams which need more.
+const FITS_SEARCHED: u64 = 1024;
 
 /// Checks that a plane has blocks for the streams of a policy, beyond those for one of the host and one of garbage collection, and that the drive
 /// does not begin in the steady state.
@@ -72,7 +179,7 @@ pub(crate) fn check_streams(
     geometry: &Geometry,
     is_steady: bool,
 ) -> Result<(), KeyError> {
-    if streams.is_separate() {
+    if streams.is_default() {
         return Ok(());
     }
     // What is constructed leaves free what `separate` keeps: each die would first collect several superblocks for the others, for seconds.
@@ -85,7 +192,10 @@ pub(crate) fn check_streams(
         return Err(fault(STREAMS, what, help));
     }
     let counts = streams.make().counts();
-    let needed = profile.least_blocks(geometry).saturating_add(u64::from(counts.further_blocks()));
+    let needed_of = |profile: &Profile, geometry: &Geometry| {
+        profile.least_blocks(geometry).saturating_add(u64::from(counts.further_blocks()))
+    };
+    let needed = needed_of(profile, geometry);
     let blocks = geometry.blocks;
     if profile.flash.slc.is_some() {
         let what =
@@ -99,25 +209,19 @@ pub(crate) fn check_streams(
             counts.host,
             counts.collector
         );
-        let help =
-            "raise `firmware.op` or the capacity, use fewer dies, or choose a policy with fewer streams";
+        // More blocks raise what garbage collection keeps free, a share of them.
+        let fits = (needed..needed.saturating_add(FITS_SEARCHED)).find(|blocks| {
+            let mut other = profile.clone();
+            other.flash.blocks = u32::try_from(*blocks).ok();
+            let found = other.geometry(Bytes(geometry.capacity_bytes));
+            found.is_ok_and(|geometry| needed_of(&other, &geometry) <= u64::from(geometry.blocks))
+        });
+        let fits = fits.map(|blocks| format!("set `override.flash.blocks = {blocks}`, "));
+        let help = format!(
+            "{}raise `firmware.op` or the capacity, use fewer dies, or choose a policy with fewer streams",
+            fits.unwrap_or_default()
+        );
         return Err(fault(STREAMS, what, help));
     }
     Ok(())
-}
-
-/// A served drive has no result in which a policy's fault could be told, nor an end at which it could be refused.
-pub(crate) fn check_served(victim: &VictimPolicy, streams: &StreamPolicy) -> Result<(), KeyError> {
-    is_built_in(VICTIM, victim).and_then(|()| is_built_in(STREAMS, streams))
-}
-
-fn is_built_in<P: ?Sized>(key: &str, policy: &Named<P>) -> Result<(), KeyError> {
-    match policy.hash() {
-        None => Ok(()),
-        Some(_) => {
-            let what =
-                format!("`{key}` = `{}` is not built in, and is for simulations", excerpt(policy.name()));
-            Err(fault(key, what, "choose a built-in policy, or simulate the drive: `byteway run`"))
-        }
-    }
 }

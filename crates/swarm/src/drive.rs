@@ -20,7 +20,7 @@ use byteway_firmware::{
     Background, Base, Cycles, ExtentConfig, FtlConfig, InjectedDefect, Maintenance, Refresh, WearConfig,
     WorkKind,
 };
-use byteway_flash::{ChannelOrder, FaultKind, FaultPlan, Geometry, Medium, SlcTiming, Suspend, Timing};
+use byteway_flash::{ChannelOrder, FaultKind, FaultPlan, Geometry, Medium, SlcTiming, SuspendTiming, Timing};
 use byteway_host::{BaseState, Completion, HostCosts};
 use byteway_kv::KvCanary;
 use byteway_kv::{KvConfig, UnitExtent};
@@ -128,7 +128,10 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
                 child_bytes: EXTENT_BYTES,
                 ..ExtentConfig::default()
             }),
-            gc: if spec.cost_benefit { VictimPolicy::cost_benefit() } else { VictimPolicy::greedy() },
+            gc: match spec.cost_benefit {
+                true => VictimPolicy::built_in("cost-benefit").unwrap_or_default(),
+                false => VictimPolicy::default(),
+            },
             gc_start_free_blocks: spec.collect_start,
             gc_reserve_blocks: spec.collect_reserve,
             plp: spec.protected,
@@ -455,7 +458,7 @@ fn timing(spec: &DriveSpec) -> Timing {
         command: Delay::from_ns(100),
         partial_read: None,
         map_read: None,
-        suspend: spec.suspends.then_some(Suspend {
+        suspend: spec.suspends.then_some(SuspendTiming {
             latency: Delay::from_us(5),
             resume: Delay::from_us(3),
             most: 8,
@@ -470,6 +473,7 @@ fn timing(spec: &DriveSpec) -> Timing {
             program: Delay::from_us(23),
             erase: Delay::from_us(210),
         }),
+        ..Timing::default()
     }
 }
 

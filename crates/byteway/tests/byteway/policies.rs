@@ -4,10 +4,15 @@
 mod theory;
 
 use crate::common::{assert_within, folder, round, scenario};
-use byteway::{Stream, StreamCounts, StreamView, Victim, VictimView, WrongArgument};
+use byteway::{
+    Filler, Priority, Schedule, ScheduleView, Stream, StreamCounts, StreamView, Suspend, SuspendView, Victim,
+    VictimView, WrongArgument,
+};
 use byteway_explore::compare::fingerprint;
 use byteway_firmware::ftl::greedy_write_amplification;
-use byteway_program::assemble::{R0, R1, R2, R3, R4, R6, R7, R8, R9, alu64, assemble, exit, jump, load, mov};
+use byteway_program::assemble::{
+    R0, R1, R2, R3, R4, R6, R7, R8, R9, alu64, assemble, exit, jump, load, mov, store,
+};
 use byteway_program::instruction::{alu, jump as when, size};
 use byteway_results::summary::Summary;
 use byteway_run::error::RunError;
@@ -327,6 +332,104 @@ fn an_added_stream_policy_is_one_among_the_others() {
     assert!(served.unwrap_err().what.contains("`firmware.streams` = `own` is not built in"));
 }
 
+/// Looks at all that it is told, and keeps a number.
+#[derive(Default)]
+struct Looks {
+    number: u64,
+}
+
+impl Stream for Looks {
+    fn counts(&self) -> StreamCounts {
+        StreamCounts { host: 2, collector: 2 }
+    }
+
+    fn needs_last_write(&self) -> bool {
+        true
+    }
+
+    fn place(&mut self, view: &mut StreamView<'_>) -> u32 {
+        let random = view.random();
+        let filled_by = match view.source().and_then(|source| source.filled_by) {
+            None => 0,
+            Some(Filler::Host(stream)) => 1 + stream,
+            Some(Filler::Collector(stream)) => 257 + stream,
+        };
+        let opened_at = view.source().map_or(0, |source| source.opened_at);
+        let last_write = view.last_write().unwrap_or(u64::MAX);
+        let told =
+            [view.unit(), view.units(), view.now(), last_write, opened_at, u64::from(filled_by), random];
+        self.number = told.iter().fold(self.number, |sum, number| sum.wrapping_mul(31).wrapping_add(*number));
+        (self.number >> 40 & 1) as u32
+    }
+
+    fn collects(&mut self, source: byteway::Source, now: u64) {
+        self.number = self.number.wrapping_add(now).wrapping_add(source.opened_at);
+    }
+}
+
+/// [`Looks`], as an eBPF program.
+fn looks_program() -> Vec<u8> {
+    let (number, question, told) = (R6, R7, R8);
+    let mut code = vec![
+        load(size::WORD, question, R1, 40),
+        mov(R0, 2 + 2 * 256 + 65_536),
+        jump(when::NE, question, 0, 1),
+        exit(),
+        load(size::DOUBLE, number, R2, 0),
+        jump(when::EQ, question, 3, 25),
+    ];
+    for offset in [0, 8, 16, 24, 32] {
+        code.extend([
+            load(size::DOUBLE, told, R1, offset),
+            alu64(alu::MUL, number, 31),
+            alu64(alu::ADD, number, told),
+        ]);
+    }
+    code.extend([load(size::WORD, told, R1, 44), alu64(alu::MUL, number, 31), alu64(alu::ADD, number, told)]);
+    code.extend([alu64(alu::MUL, number, 31), alu64(alu::ADD, number, R4)]);
+    code.extend([mov(R0, number), alu64(alu::RSH, R0, 40), alu64(alu::AND, R0, 1)]);
+    code.extend([store(size::DOUBLE, R2, 0, number), exit()]);
+    // What is behind: a superblock was chosen.
+    code.extend([mov(R0, 0), load(size::DOUBLE, told, R1, 16), alu64(alu::ADD, number, told)]);
+    code.extend([load(size::DOUBLE, told, R1, 32), alu64(alu::ADD, number, told)]);
+    code.extend([store(size::DOUBLE, R2, 0, number), exit()]);
+    assemble(&code)
+}
+
+// The file is told what a policy in Rust is told, at the same instants: or it would be another policy than its author took it for.
+#[test]
+fn a_program_that_places_as_another_policy_gives_its_run() {
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("looks.o");
+    std::fs::write(&path, looks_program()).unwrap();
+    let text = |streams: &str| streamed(streams).replace("\"7 %\"", "\"10 %\"");
+    let of_file = scenario(&text(&path.display().to_string()));
+    let own = play(&of_file).unwrap();
+    let [row] = &own.policies[..] else { panic!("{:?}", own.policies) };
+    assert_eq!((row.key.as_str(), row.name.as_str(), row.hash.len()), ("firmware.streams", "looks.o", 16));
+    let make = |_: Option<&str>| Ok(Box::new(Looks::default()) as Box<dyn Stream>);
+    let policies = Policies::default().with_stream("looks", "", "1", make);
+    let in_rust = parse(&text("looks"), &Options { policies, ..Options::default() }).unwrap();
+    let in_rust = play(&in_rust).unwrap();
+    assert!(in_rust.flash.as_ref().unwrap().collect_programs > 0, "it collects");
+    let separate = figures(play(&scenario(&text("separate"))).unwrap());
+    assert_ne!(figures(in_rust.clone()), separate, "it makes a difference");
+    assert_eq!(figures(own), figures(in_rust));
+    // Another file of this name is another policy, and one that declares nonsense is refused where its name stands.
+    let before = fingerprint(&of_file).unwrap();
+    std::fs::write(&path, assemble(&[mov(R0, 257), exit()])).unwrap();
+    let failed = scenario(&text(&path.display().to_string()));
+    assert_ne!(fingerprint(&failed).unwrap(), before);
+    let failed = play(&failed).unwrap_err().to_string();
+    assert!(failed.contains("the stream policy `looks.o` failed: it returned 257, of 1 streams"), "{failed}");
+    std::fs::write(&path, assemble(&[mov(R0, 9), exit()])).unwrap();
+    let refused = parse(&text(&path.display().to_string()), &Options::default()).unwrap_err();
+    assert!(
+        refused.what.contains("9 of the host and 0 of the collector") && refused.place.is_some(),
+        "{refused}"
+    );
+}
+
 // A drive without blocks for all streams would wait for garbage collection that can free none.
 #[test]
 fn a_drive_too_small_for_its_streams_is_refused() {
@@ -353,6 +456,9 @@ fn a_drive_too_small_for_its_streams_is_refused() {
         )
     };
     play(&exactly(needed).unwrap()).unwrap();
+    let advised = refused.help.split_once("set `override.flash.blocks = ").expect("a number").1;
+    let advised: u32 = advised.split('`').next().unwrap().parse().unwrap();
+    assert!((needed..=needed + 2).contains(&advised) && exactly(advised).is_ok(), "{refused}");
     assert!(exactly(needed - 1).is_err());
 }
 
@@ -443,4 +549,94 @@ fn a_steady_state_with_other_streams_is_refused() {
         );
     }
     assert!(steady("separate").is_ok());
+}
+
+/// Takes what waits longest; or, if it is wrong, what does not wait.
+struct Oldest {
+    is_wrong: bool,
+}
+
+impl Schedule for Oldest {
+    fn choose(&mut self, view: &mut ScheduleView<'_>) -> Priority {
+        let waits = |priority: &Priority| view.waiting().iter().any(|waiting| waiting.priority == *priority);
+        let absent = || Priority::ALL.into_iter().find(|priority| !waits(priority));
+        let wrong = self.is_wrong.then(absent).flatten();
+        let oldest = || {
+            view.waiting().iter().rev().max_by_key(|waiting| waiting.waited).map(|waiting| waiting.priority)
+        };
+        wrong.or_else(oldest).unwrap_or(Priority::HostRead)
+    }
+}
+
+impl Suspend for Oldest {
+    fn suspends(&mut self, view: &mut SuspendView<'_>) -> bool {
+        assert!(!self.is_wrong, "on purpose");
+        view.is_erase()
+    }
+}
+
+/// Reads beside writes, on a drive with `more`.
+fn mixed(more: &str) -> String {
+    let drive =
+        format!("precondition = \"filled\"\noverride.flash.channels = 1\noverride.flash.ways = 1\n{more}");
+    round(&drive, "[[job]]\nrw = \"randrw\"\nrwmixread = 70\niodepth = 16\ncount = 6000\n")
+}
+
+// Policies of dies are known by name, named in results, and refused, as those of the translation layer are.
+#[test]
+fn an_added_schedule_or_suspension_is_one_among_the_others() {
+    let with = |text: &str, version: &str, is_wrong: bool| {
+        let schedule = move |_: Option<&str>| Ok(Box::new(Oldest { is_wrong }) as Box<dyn Schedule>);
+        let suspend = move |_: Option<&str>| Ok(Box::new(Oldest { is_wrong }) as Box<dyn Suspend>);
+        let policies = Policies::default()
+            .with_schedule("own", "The oldest.", version, schedule)
+            .with_suspend("own", "Erases.", version, suspend);
+        parse(&mixed(text), &Options { policies, ..Options::default() })
+    };
+    let suspend = |policy: &str| {
+        format!(
+            "override.flash.suspend = {{ latency = \"20 us\", resume = \"5 us\", most = 4, policy = \"{policy}\" }}"
+        )
+    };
+    for (key, line, like, other) in [
+        ("flash.schedule", "override.flash.schedule = \"own\"".to_owned(), "fifo", "priority"),
+        ("flash.suspend.policy", suspend("own"), "erases", "always"),
+    ] {
+        let named = |name: &str| line.replace("own", name);
+        let own = with(&line, "1", false).unwrap();
+        let summary = play(&own).unwrap();
+        let [row] = &summary.policies[..] else { panic!("{:?}", summary.policies) };
+        assert_eq!((row.key.as_str(), row.name.as_str(), row.hash.as_str()), (key, "own", "1"));
+        assert!(summary.notes.iter().any(|note| note.contains("are chosen by `own`")), "{summary:?}");
+        assert_eq!(
+            figures(summary.clone()),
+            figures(play(&scenario(&mixed(&named(like)))).unwrap()),
+            "{key}"
+        );
+        assert_ne!(
+            figures(summary),
+            figures(play(&scenario(&mixed(&named(other)))).unwrap()),
+            "{key}: it matters"
+        );
+        assert_ne!(fingerprint(&own).unwrap(), fingerprint(&with(&line, "2", false).unwrap()).unwrap());
+        let failed = play(&with(&line, "1", true).unwrap()).unwrap_err().to_string();
+        assert!(failed.contains("policy `own` failed: "), "{failed}");
+        let unknown = with(&named("owm"), "1", false).unwrap_err();
+        assert!(unknown.what.contains("no policy `owm`") && unknown.help.contains("`own`"), "{unknown}");
+        let device = format!("[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n{line}\n");
+        let policies = Policies::default()
+            .with_schedule("own", "", "1", |_| Ok(Box::new(Oldest { is_wrong: false }) as Box<dyn Schedule>))
+            .with_suspend("own", "", "1", |_| Ok(Box::new(Oldest { is_wrong: false }) as Box<dyn Suspend>));
+        let served =
+            Device::from_text("d.toml", &folder(), &device, &Options { policies, ..Options::default() });
+        let refused = served.unwrap_err();
+        assert!(refused.what.contains("is not built in") && refused.what.contains(key), "{refused}");
+    }
+    let default = play(&scenario(&mixed(""))).unwrap();
+    assert_eq!(play(&scenario(&mixed("override.flash.schedule = \"priority\""))).unwrap(), default);
+    assert_eq!(
+        play(&scenario(&mixed("override.flash.schedule = \"priority:8\""))).unwrap(),
+        default,
+        "asked or not, the order is the same"
+    );
 }

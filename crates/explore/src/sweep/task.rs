@@ -69,6 +69,12 @@ impl Task {
         })
     }
 
+    /// The same with policies of the process that runs it.
+    #[must_use]
+    pub fn with_policies(self, policies: Policies) -> Task {
+        Task { policies, ..self }
+    }
+
     fn scenario(&self) -> Result<Scenario, InputError> {
         let options = Options {
             sets: self.sets.clone(),

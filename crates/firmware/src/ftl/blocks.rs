@@ -15,12 +15,13 @@
 //!
 //! Which closed superblock is emptied next is a [policy](crate::policy::victim)'s to say.
 
-use crate::ftl::asked::Asked;
 use crate::ftl::base::BaseState;
 use crate::ftl::config::FtlConfig;
 use crate::policy::stream::{STREAMS_MAX, StreamCounts};
 use crate::policy::victim::{Greedy, Victim, VictimView};
+use byteway_clock::random::{Rng, Stream as Random};
 use byteway_flash::{BlockId, DataEnd, Geometry, Ppa};
+use byteway_policy::Asked;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
@@ -168,7 +169,7 @@ pub(in crate::ftl) struct Blocks {
     doomed_of: Vec<u32>,
     doomed_in_all: u32,
     /// Chooses victims.
-    chooser: Asked<dyn Victim>,
+    chooser: Asked<dyn Victim, Random>,
 }
 
 /// Consequence of a superblock's failure.
@@ -211,7 +212,7 @@ impl Blocks {
             doomed: Vec::new(),
             doomed_of: vec![0; geometry.dies() as usize],
             doomed_in_all: 0,
-            chooser: Asked::new("victim", &config.gc, config.seed, "victims"),
+            chooser: Asked::new("victim", &config.gc, Rng::new(config.seed).stream("victims")),
         };
         for die in 0..geometry.dies() {
             let lost = blocks.normal(die).filter(|block| blocks.is_bad(*block)).count() as u32;
@@ -846,7 +847,7 @@ mod tests {
     // would stall.
     #[test]
     fn the_last_free_superblock_is_the_collectors() {
-        let mut blocks = blocks(VictimPolicy::greedy());
+        let mut blocks = blocks(VictimPolicy::default());
         let host: Vec<_> = std::iter::from_fn(|| blocks.take_stripe(0, Lane::Host(0))).collect();
         assert_eq!(host.len(), 10);
         assert_eq!(host[0], (BlockId(0), 0));
@@ -860,7 +861,7 @@ mod tests {
     // erased.
     #[test]
     fn a_superblock_is_no_victim_before_its_last_program_ended() {
-        let mut blocks = blocks(VictimPolicy::greedy());
+        let mut blocks = blocks(VictimPolicy::default());
         let (first, _) = blocks.take_stripe(0, Lane::Host(0)).unwrap();
         blocks.take_stripe(0, Lane::Host(0));
         blocks.programmed(first, 0);
@@ -886,7 +887,8 @@ mod tests {
     #[test]
     fn a_policy_takes_the_victim() {
         let victim = |valid, gc| closed(valid, gc).take_victim(0, 3);
-        let (greedy, cost_benefit) = (VictimPolicy::greedy, VictimPolicy::cost_benefit);
+        let greedy = VictimPolicy::default;
+        let cost_benefit = || VictimPolicy::built_in("cost-benefit").expect("it is built in");
         assert_eq!(victim([3, 2, 3, 1], greedy()), Some(BlockId(3)), "the emptiest");
         assert_eq!(victim([4, 4, 4, 4], greedy()), None, "nothing is stale");
         // Of ages 4, 3, 2, 1: 4 * .25 / 1.5 = .67, 3 * .5 / 1 = 1.5, 2 * .25 / 1.5 = .33, 1 * .75 / .5 = 1.5.
@@ -927,7 +929,7 @@ mod tests {
     // superblock.
     #[test]
     fn a_starved_collector_is_called() {
-        let mut blocks = blocks(VictimPolicy::greedy());
+        let mut blocks = blocks(VictimPolicy::default());
         let program = |blocks: &mut Blocks| {
             let (block, _) = blocks.take_stripe(0, Lane::Host(0)).unwrap();
             blocks.programmed(block, 2)

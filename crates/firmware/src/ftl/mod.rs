@@ -9,7 +9,6 @@
 //! The look-up of its map entries decides what a read returns. Flash keeps an erase from overtaking the read,
 //! and a superblock is erased only after the map has left it, so a read never needs a second look-up.
 
-mod asked;
 pub mod base;
 mod blocks;
 mod buffer;
@@ -506,7 +505,7 @@ impl Ftl {
         self.0.config.user_units
     }
 
-    /// What the policy that chooses victims did wrong, if it did: from then on they were chosen by
+    /// What a policy did wrong, if one did: from then on the drive decided itself, victims by
     /// [`Greedy`](crate::policy::victim::Greedy), and no figure is one of that policy.
     pub fn policy_fault(&self) -> Option<String> {
         let state = self.0.state.borrow();
@@ -844,7 +843,7 @@ fn validate_streams(config: &FtlConfig) -> Result<StreamCounts, FtlError> {
         return Err(FtlError::StreamCounts { host, collector });
     }
     // The cache takes all writes of the host in order.
-    if !config.streams.is_separate() && config.upkeep.slc_blocks > 0 {
+    if !config.streams.is_default() && config.upkeep.slc_blocks > 0 {
         return Err(FtlError::Upkeep(
             "a one-bit cache (slc_blocks) mixes the data of all streams: leave it out, or leave streams at `separate`",
         ));

@@ -2,11 +2,12 @@
 //!
 //! A drive with the built-in policy `separate` has none of this.
 
-use crate::ftl::asked::Asked;
 use crate::ftl::blocks::Lane;
 use crate::ftl::config::FtlConfig;
 use crate::policy::stream::{Filler, Source, Stream, StreamCounts, StreamView};
+use byteway_clock::random::{Rng, Stream as Random};
 use byteway_flash::BlockId;
+use byteway_policy::Asked;
 
 /// Units whose last writes are allocated together.
 const PAGE_UNITS: usize = 512;
@@ -28,7 +29,7 @@ impl LastWrites {
 
 /// The policy of a drive, and what it may ask for.
 pub(in crate::ftl) struct Streams {
-    asked: Asked<dyn Stream>,
+    asked: Asked<dyn Stream, Random>,
     counts: StreamCounts,
     /// Units of the host.
     units: u64,
@@ -42,10 +43,10 @@ pub(in crate::ftl) struct Streams {
 impl Streams {
     /// The streams of a drive, if its policy is to be asked.
     pub(in crate::ftl) fn new(config: &FtlConfig, counts: StreamCounts, blocks: u32) -> Option<Box<Self>> {
-        if config.streams.is_separate() {
+        if config.streams.is_default() {
             return None;
         }
-        let mut asked = Asked::new("stream", &config.streams, config.seed, "streams");
+        let mut asked = Asked::new("stream", &config.streams, Rng::new(config.seed).stream("streams"));
         let needs_last_write = asked.ask(|policy, _| Ok(policy.needs_last_write())).unwrap_or(false);
         let pages = config.user_units.div_ceil(PAGE_UNITS as u64) as usize;
         let last_writes = needs_last_write.then(|| LastWrites((0..pages).map(|_| None).collect()));

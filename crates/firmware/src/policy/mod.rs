@@ -7,18 +7,20 @@
 //! | [`victim`] | which superblock garbage collection empties next |
 //! | [`stream`] | which of a die's open superblocks a write goes to |
 //!
-//! A policy has a name in scenarios. [`Policies`] adds names to the built-in ones.
+//! Those of a die are in `flash` ([`byteway_flash::policy`]). A policy has a name in scenarios. [`Policies`] adds names to the built-in ones, of all
+//! kinds.
 
-mod argument;
-mod kind;
-mod named;
+mod file;
 mod policies;
 pub mod stream;
 pub mod victim;
 
-pub use argument::WrongArgument;
-pub use kind::{Made, Make};
-pub use named::{Named, UnknownPolicy, is_file};
+pub use byteway_flash::policy::{
+    MadeSchedule, MadeSuspend, OperationKind, Schedule, SchedulePolicy, ScheduleView, Suspend, SuspendPolicy,
+    SuspendView, Waiting,
+};
+pub use byteway_policy::{Kind, Made, Named, UnknownPolicy, WrongArgument, is_file};
+pub use file::NoProgram;
 pub use policies::Policies;
 pub use stream::{Filler, MadeStream, Source, Stream, StreamCounts, StreamPolicy, StreamView};
 pub use victim::{Candidate, MadeVictim, Victim, VictimPolicy, VictimView};

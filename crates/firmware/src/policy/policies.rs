@@ -1,9 +1,9 @@
 //! Policies by their names in scenarios.
 
-use super::kind::{Added, Made};
-use super::named::{Set, UnknownPolicy};
 use super::stream::{Stream, StreamPolicy};
 use super::victim::{Victim, VictimPolicy};
+use byteway_flash::policy::{Schedule, SchedulePolicy, Suspend, SuspendPolicy};
+use byteway_policy::{Added, Made, Set, UnknownPolicy};
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,13 +12,16 @@ use std::sync::Arc;
 pub struct Policies {
     victims: Set<dyn Victim>,
     streams: Set<dyn Stream>,
+    schedules: Set<dyn Schedule>,
+    suspends: Set<dyn Suspend>,
     /// The program that has them.
     build: String,
 }
 
 impl fmt::Debug for Policies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.victims.added.keys().chain(self.streams.added.keys())).finish()
+        let of_firmware = self.victims.added().chain(self.streams.added());
+        f.debug_set().entries(of_firmware.chain(self.schedules.added()).chain(self.suspends.added())).finish()
     }
 }
 
@@ -58,6 +61,40 @@ impl Policies {
         self
     }
 
+    /// Adds a schedule of dies, as [`with_victim`](Policies::with_victim).
+    ///
+    /// # Panics
+    /// Same as `with_victim`.
+    #[must_use]
+    pub fn with_schedule(
+        mut self,
+        name: impl Into<String>,
+        about: impl Into<String>,
+        hash: impl Into<String>,
+        make: impl Fn(Option<&str>) -> Made<dyn Schedule> + Send + Sync + 'static,
+    ) -> Self {
+        let added = Added { about: about.into(), hash: hash.into(), make: Arc::new(make) };
+        self.schedules.add(name.into(), added);
+        self
+    }
+
+    /// Adds a policy of suspension, as [`with_victim`](Policies::with_victim).
+    ///
+    /// # Panics
+    /// Same as `with_victim`.
+    #[must_use]
+    pub fn with_suspend(
+        mut self,
+        name: impl Into<String>,
+        about: impl Into<String>,
+        hash: impl Into<String>,
+        make: impl Fn(Option<&str>) -> Made<dyn Suspend> + Send + Sync + 'static,
+    ) -> Self {
+        let added = Added { about: about.into(), hash: hash.into(), make: Arc::new(make) };
+        self.suspends.add(name.into(), added);
+        self
+    }
+
     /// Names the program that has these policies, by a hash of its file, say: results kept of another one are not taken for its. Their own
     /// versions are what their authors say, who may forget to.
     #[must_use]
@@ -67,7 +104,8 @@ impl Policies {
 
     /// Whether there are none but the built-in ones.
     pub fn is_empty(&self) -> bool {
-        self.victims.is_empty() && self.streams.is_empty()
+        let of_firmware = self.victims.is_empty() && self.streams.is_empty();
+        of_firmware && self.schedules.is_empty() && self.suspends.is_empty()
     }
 
     /// Gives all drives this policy, whatever their profiles name.
@@ -82,6 +120,18 @@ impl Policies {
         self.victims.instead.as_ref()
     }
 
+    /// Gives all drives this stream policy, whatever their profiles name.
+    #[must_use]
+    pub fn with_stream_of_all(mut self, policy: StreamPolicy) -> Self {
+        self.streams.instead = Some(policy);
+        self
+    }
+
+    /// The stream policy of all drives, if they have one.
+    pub fn stream_of_all(&self) -> Option<&StreamPolicy> {
+        self.streams.instead.as_ref()
+    }
+
     /// Names of victim policies, with what each does: the built-in ones first.
     pub fn victims(&self) -> impl Iterator<Item = (&str, &str)> {
         self.victims.each()
@@ -90,6 +140,16 @@ impl Policies {
     /// Names of stream policies, as [`victims`](Policies::victims).
     pub fn streams(&self) -> impl Iterator<Item = (&str, &str)> {
         self.streams.each()
+    }
+
+    /// Names of schedules, as [`victims`](Policies::victims).
+    pub fn schedules(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.schedules.each()
+    }
+
+    /// Names of policies of suspension, as [`victims`](Policies::victims).
+    pub fn suspends(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.suspends.each()
     }
 
     /// The victim policy with this name, `name` or `name:argument`.
@@ -106,5 +166,21 @@ impl Policies {
     /// There is none, its argument is wrong, or it declares streams that a drive can't have.
     pub fn stream(&self, text: &str) -> Result<StreamPolicy, UnknownPolicy> {
         self.streams.find(text, &self.build)
+    }
+
+    /// The schedule with this name, `name` or `name:argument`.
+    ///
+    /// # Errors
+    /// There is none, or its argument is wrong.
+    pub fn schedule(&self, text: &str) -> Result<SchedulePolicy, UnknownPolicy> {
+        self.schedules.find(text, &self.build)
+    }
+
+    /// The policy of suspension with this name, `name` or `name:argument`.
+    ///
+    /// # Errors
+    /// There is none, or its argument is wrong.
+    pub fn suspend(&self, text: &str) -> Result<SuspendPolicy, UnknownPolicy> {
+        self.suspends.find(text, &self.build)
     }
 }

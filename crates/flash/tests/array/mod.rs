@@ -9,6 +9,7 @@ mod immediate;
 mod one_bit;
 mod owners;
 mod physics;
+mod policies;
 mod power;
 mod rules;
 mod saturation;

@@ -4,8 +4,8 @@ use crate::array::fixture::{Dice, GEOMETRY, at, base, batch, run, run_with, stam
 use byteway_clock::{Delay, Executor};
 use byteway_content::Content;
 use byteway_flash::{
-    Blank, BlockId, ChannelOrder, Flash, Geometry, Medium, Outcome, Ppa, Priority, Spare, Suspend, Ticket,
-    Timing,
+    Blank, BlockId, ChannelOrder, Flash, Geometry, Medium, Outcome, Ppa, Priority, Spare, SuspendTiming,
+    Ticket, Timing,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -224,7 +224,7 @@ fn a_blank_array_is_zeroes() {
 #[test]
 fn a_model_agrees_under_random_operations() {
     let us = Delay::from_us;
-    let suspend = Some(Suspend { latency: us(5), resume: us(7), most: 3 });
+    let suspend = Some(SuspendTiming { latency: us(5), resume: us(7), most: 3 });
     for seed in 1..=40u64 {
         let suspend = suspend.filter(|_| seed % 2 == 1);
         let channel_order = [ChannelOrder::CommandsFirst, ChannelOrder::DataOutFirst][seed as usize / 4 % 2];

@@ -5,7 +5,7 @@ use crate::array::fixture::{
 };
 use byteway_clock::{Delay, Executor};
 use byteway_content::Content;
-use byteway_flash::{BlockId, Flash, Priority, Spare, Suspend, Ticket, Timing};
+use byteway_flash::{BlockId, Flash, Priority, Spare, SuspendTiming, Ticket, Timing};
 
 /// A read of one unit of a page of the first type.
 const READ: u64 = 100 + 30_000 + 5_120;
@@ -17,7 +17,7 @@ fn ns(ns: u64) -> Delay {
 }
 
 fn suspending(most: u32) -> Timing {
-    Timing { suspend: Some(Suspend { latency: ns(5_000), resume: ns(7_000), most }), ..timing() }
+    Timing { suspend: Some(SuspendTiming { latency: ns(5_000), resume: ns(7_000), most }), ..timing() }
 }
 
 /// Submits a program of the next stripe of block 2 of die 0.

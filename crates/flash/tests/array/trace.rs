@@ -2,7 +2,7 @@
 
 use crate::array::fixture::{Dice, GEOMETRY, at, batch, flash, timing};
 use byteway_clock::{Delay, Executor, Resource, Time, Tracer, Usage};
-use byteway_flash::{BlockId, Priority, Suspend, Timing};
+use byteway_flash::{BlockId, Priority, SuspendTiming, Timing};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -23,7 +23,7 @@ impl Tracer for Dies {
 #[test]
 fn uses_of_a_die_never_overlap_and_sum_to_its_busy_time() {
     let us = Delay::from_us;
-    let suspend = Some(Suspend { latency: us(5), resume: us(7), most: 4 });
+    let suspend = Some(SuspendTiming { latency: us(5), resume: us(7), most: 4 });
     let timing = Timing { suspend, cache_read: true, ..timing() };
     let executor = Executor::new();
     let flash = flash(executor.clock(), GEOMETRY, timing);

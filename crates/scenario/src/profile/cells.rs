@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Flash;
 use super::fault::{KeyError, MILLISECOND, SECOND, fault, within};
+use super::{Flash, by_default, is_default};
+use byteway_firmware::policy;
 use byteway_text::units::Picos;
 
 /// Blocks that store one bit per cell: fast to program, and later folded into the others.
@@ -31,6 +32,12 @@ pub struct Suspend {
     pub resume: Picos,
     /// Suspensions of one operation, at most; 0: none.
     pub most: u32,
+    /// Which programs and erases are suspended: the name of a policy.
+    #[serde(
+        default = "by_default::<dyn policy::Suspend>",
+        skip_serializing_if = "is_default::<dyn policy::Suspend>"
+    )]
+    pub policy: String,
 }
 
 impl Flash {

@@ -27,7 +27,7 @@ use serde_json::json;
 
 use byteway_clock::Delay;
 use byteway_firmware::ftl::greedy_write_amplification;
-use byteway_firmware::policy::{Policies, StreamPolicy};
+use byteway_firmware::policy::{Kind, Named, Policies, Schedule, Stream};
 use byteway_link::{Generation, PcieConfig};
 use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 use byteway_wire::nvme::vendor::Extension;
@@ -228,12 +228,12 @@ fn is_device(placement: &FirmwarePlacement) -> bool {
 }
 
 /// The policy without which a profile is as if it named none.
-fn separate() -> String {
-    StreamPolicy::separate().name().to_owned()
+fn by_default<P: Kind + ?Sized>() -> String {
+    Named::<P>::default().name().to_owned()
 }
 
-fn is_separate(streams: &str) -> bool {
-    streams == StreamPolicy::separate().name()
+fn is_default<P: Kind + ?Sized>(name: &str) -> bool {
+    name == Named::<P>::default().name()
 }
 
 fn exact() -> Bytes {
@@ -271,7 +271,7 @@ pub struct Firmware {
     /// Garbage collection.
     pub gc: Gc,
     /// Which open superblock a write goes to: the name of a policy.
-    #[serde(default = "separate", skip_serializing_if = "is_separate")]
+    #[serde(default = "by_default::<dyn Stream>", skip_serializing_if = "is_default::<dyn Stream>")]
     pub streams: String,
     /// Programmed bytes after which a checkpoint of the map is written, as a share of the capacity, in
     /// addition to checkpoints at shutdown and when the journal is half full; "0 %": no others. Default: 10
@@ -446,6 +446,9 @@ pub struct Flash {
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Suspend>")]
     pub suspend: Option<Suspend>,
+    /// Which of the operations that wait for a die is next: the name of a policy.
+    #[serde(default = "by_default::<dyn Schedule>", skip_serializing_if = "is_default::<dyn Schedule>")]
+    pub schedule: String,
     /// Cache reads: whether a die senses the next page while the previous one is transferred. Default: false.
     #[serde(default)]
     pub cache_read: bool,
@@ -1037,18 +1040,30 @@ fn describe<'a>(
 pub fn profile_schema(policies: &Policies) -> serde_json::Value {
     let mut whole = schemars::schema_for!(Profile).to_value();
     let mut defs = whole.as_object_mut().and_then(|schema| schema.remove("$defs"));
-    let own = ("FILE.o", "What an eBPF program chooses.");
+    let own = [("FILE.o", "What an eBPF program chooses.")];
     describe(
         &mut defs,
         "/Gc/properties/policy",
         "Selection of the next victim block.",
-        policies.victims().chain([own]),
+        policies.victims().chain(own),
     );
     describe(
         &mut defs,
         "/Firmware/properties/streams",
         "Which open superblock a write goes to.",
-        policies.streams(),
+        policies.streams().chain(own),
+    );
+    describe(
+        &mut defs,
+        "/Flash/properties/schedule",
+        "Which of the operations that wait for a die is next.",
+        policies.schedules(),
+    );
+    describe(
+        &mut defs,
+        "/Suspend/properties/policy",
+        "Which programs and erases are suspended.",
+        policies.suspends(),
     );
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -4,13 +4,12 @@ use super::hot_cold::HotCold;
 use super::sep_bit::SepBit;
 use super::separate::Separate;
 use super::view::Stream;
-use crate::policy::argument::WrongArgument;
-use crate::policy::kind::{BuiltIn, plain};
+use byteway_policy::{BuiltIn, WrongArgument, plain};
 
 /// The built-in policies.
 pub(in crate::policy) static BUILT_IN: [BuiltIn<dyn Stream>; 3] = [
     BuiltIn {
-        name: Separate::NAME,
+        name: "separate",
         about: "What the host writes, and what garbage collection moves.",
         make: |argument| plain(argument, Box::new(Separate)),
     },

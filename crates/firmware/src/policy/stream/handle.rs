@@ -1,35 +1,14 @@
 //! Stream policies under their names.
 
 use super::built_in::BUILT_IN;
-use super::separate::Separate;
 use super::view::{STREAMS_MAX, Stream, StreamCounts, StreamView};
-use crate::policy::argument::WrongArgument;
-use crate::policy::kind::{BuiltIn, Kind, Made};
-use crate::policy::named::Named;
+use byteway_policy::{BuiltIn, Kind, Made, Named, WrongArgument};
 
 /// A stream policy that was made, or what is wrong with its argument.
 pub type MadeStream = Made<dyn Stream>;
 
 /// A stream policy under its name.
 pub type StreamPolicy = Named<dyn Stream>;
-
-impl StreamPolicy {
-    /// [`Separate`].
-    pub fn separate() -> Self {
-        Self::new(Separate::NAME, None, || Box::new(Separate))
-    }
-
-    /// Whether it is the built-in [`Separate`], which need not be asked.
-    pub fn is_separate(&self) -> bool {
-        self.hash().is_none() && self.name() == Separate::NAME
-    }
-}
-
-impl Default for StreamPolicy {
-    fn default() -> Self {
-        Self::separate()
-    }
-}
 
 impl Kind for dyn Stream {
     fn built_in() -> &'static [BuiltIn<Self>] {

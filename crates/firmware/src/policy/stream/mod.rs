@@ -7,6 +7,7 @@
 //! | `built_in.rs` | the list of those that every program has |
 //! | `separate.rs` | `separate`: one stream of the host, and one of garbage collection |
 //! | `hot_cold.rs` | `hot-cold`: two streams of the host, by Bloom filters of recent writes |
+//! | `program.rs` | an eBPF program's choice |
 //! | `sep_bit.rs` | `sepbit`: classes by estimated remaining life |
 //!
 //! A drive asks its policy about each unit of 4 KiB that the host writes, when it enters the write buffer, and about each valid unit that
@@ -18,12 +19,14 @@
 pub(super) mod built_in;
 mod handle;
 mod hot_cold;
+mod program;
 mod sep_bit;
 mod separate;
 mod view;
 
 pub use handle::{MadeStream, StreamPolicy};
 pub use hot_cold::HotCold;
+pub use program::StreamProgram;
 pub use sep_bit::SepBit;
 pub use separate::Separate;
 pub use view::{Filler, STREAMS_MAX, Source, Stream, StreamCounts, StreamView};
@@ -31,7 +34,7 @@ pub use view::{Filler, STREAMS_MAX, Source, Stream, StreamCounts, StreamView};
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Policies, UnknownPolicy};
+    use crate::policy::{NoProgram, Policies, UnknownPolicy};
     use byteway_clock::random::Rng;
 
     /// Units of the drive.
@@ -131,6 +134,56 @@ mod tests {
         }
     }
 
+    // What a program of a user's does wrong must be told, or the run would look like one with another policy; and what it writes down must be
+    // there when it is asked again, for this drive only.
+    #[test]
+    fn a_program_places_or_its_fault_is_told() {
+        use byteway_program::Instruction;
+        use byteway_program::assemble::{
+            R0, R1, R2, R3, R6, R7, alu64, assemble, exit, jump, load, mov, store,
+        };
+        use byteway_program::instruction::{alu, jump as when, size};
+        let of = |counts: i32, code: &[Instruction]| {
+            let mut all =
+                vec![load(size::WORD, R6, R1, 40), mov(R0, counts), jump(when::NE, R6, 0, 1), exit()];
+            all.extend(code);
+            StreamProgram::verify(&assemble(&all))
+        };
+        // Streams in turn: a number in the program's memory.
+        let turns = [
+            load(size::DOUBLE, R7, R2, 0),
+            mov(R0, R7),
+            alu64(alu::AND, R0, 1),
+            alu64(alu::ADD, R7, 1),
+            store(size::DOUBLE, R2, 0, R7),
+            exit(),
+        ];
+        let turns = of(2 + 256, &turns).unwrap();
+        for _ in 0..2 {
+            let mut turns = turns.again();
+            assert_eq!(
+                (turns.counts(), turns.needs_last_write()),
+                (StreamCounts { host: 2, collector: 1 }, false)
+            );
+            assert_eq!([0; 4].map(|unit| asked(&mut turns, unit, 0, None, None)), [0, 1, 0, 1]);
+            let moved = Some(source(Filler::Host(1), 3));
+            assert_eq!(asked(&mut turns, 0, 0, None, moved), 0);
+            assert_eq!(asked(&mut turns, 0, 0, None, moved), u32::MAX);
+            assert_eq!(turns.fault().unwrap(), "it returned 1, of 1 streams");
+            assert_eq!(asked(&mut turns, 0, 0, None, None), u32::MAX, "it has failed");
+        }
+        let beyond = [alu64(alu::ADD, R2, R3), load(size::BYTE, R0, R2, 0), exit()];
+        let mut beyond = of(1 + 256, &beyond).unwrap();
+        beyond.collects(source(Filler::Collector(0), 1), 2);
+        assert!(beyond.fault().is_some(), "beyond its memory, when it is told something");
+        for counts in [0, 1, 256, 5 + 4 * 256, 2 * 65_536 + 257, -1] {
+            let refused = of(counts, &[exit()]).unwrap_err().to_string();
+            assert!(refused.starts_with("asked for the number of its streams, it returned "), "{refused}");
+        }
+        let endless = [load(size::DOUBLE, R0, R1, 48), exit()];
+        assert!(matches!(StreamProgram::verify(&assemble(&endless)), Err(NoProgram::Answer { .. })));
+    }
+
     /// Declares what it is told to.
     struct Many(StreamCounts);
 
@@ -168,6 +221,6 @@ mod tests {
                 Policies::default().with_stream("many", "", "1", move |_| Ok(Box::new(Many(counts))));
             assert_eq!(policies.stream("many").is_ok(), is_valid, "{counts:?}");
         }
-        assert!(policies.stream("separate").unwrap().is_separate());
+        assert!(policies.stream("separate").unwrap().is_default());
     }
 }

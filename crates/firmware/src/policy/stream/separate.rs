@@ -4,10 +4,6 @@ use super::view::{Stream, StreamCounts, StreamView};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Separate;
 
-impl Separate {
-    pub(super) const NAME: &str = "separate";
-}
-
 impl Stream for Separate {
     fn counts(&self) -> StreamCounts {
         StreamCounts::SEPARATE

@@ -6,8 +6,7 @@ use super::fifo::Fifo;
 use super::greedy::Greedy;
 use super::view::Victim;
 use super::windowed_greedy::WindowedGreedy;
-use crate::policy::argument::WrongArgument;
-use crate::policy::kind::{BuiltIn, plain};
+use byteway_policy::{BuiltIn, WrongArgument, plain};
 
 /// The built-in policies.
 pub(in crate::policy) static BUILT_IN: [BuiltIn<dyn Victim>; 5] = [

@@ -1,36 +1,14 @@
 //! Victim policies under their names.
 
 use super::built_in::BUILT_IN;
-use super::cost_benefit::CostBenefit;
-use super::greedy::Greedy;
 use super::view::{Victim, VictimView};
-use crate::policy::argument::WrongArgument;
-use crate::policy::kind::{BuiltIn, Kind, Made};
-use crate::policy::named::Named;
+use byteway_policy::{BuiltIn, Kind, Made, Named, WrongArgument};
 
 /// A victim policy that was made, or what is wrong with its argument.
 pub type MadeVictim = Made<dyn Victim>;
 
 /// A victim policy under its name.
 pub type VictimPolicy = Named<dyn Victim>;
-
-impl VictimPolicy {
-    /// [`Greedy`].
-    pub fn greedy() -> Self {
-        Self::new("greedy", None, || Box::new(Greedy))
-    }
-
-    /// [`CostBenefit`].
-    pub fn cost_benefit() -> Self {
-        Self::new("cost-benefit", None, || Box::new(CostBenefit))
-    }
-}
-
-impl Default for VictimPolicy {
-    fn default() -> Self {
-        Self::greedy()
-    }
-}
 
 impl Kind for dyn Victim {
     fn built_in() -> &'static [BuiltIn<Self>] {

@@ -32,7 +32,7 @@ pub use d_choices::DChoices;
 pub use fifo::Fifo;
 pub use greedy::Greedy;
 pub use handle::{MadeVictim, VictimPolicy};
-pub use program::{NoProgram, VictimProgram};
+pub use program::VictimProgram;
 pub use view::{Candidate, Victim, VictimView};
 pub use windowed_greedy::WindowedGreedy;
 

@@ -1,7 +1,7 @@
 use super::view::{Victim, VictimView};
-use byteway_program::elf::{self, ElfError, MAGIC};
+use crate::policy::file::{NoProgram, verified};
 use byteway_program::memory::range_address;
-use byteway_program::{Program, ProgramError, Range, Ranges};
+use byteway_program::{Program, Range, Ranges};
 use std::sync::Arc;
 
 /// Instructions of a choice at most: so many, and as many for each candidate.
@@ -28,25 +28,13 @@ pub struct VictimProgram {
     fault: Option<String>,
 }
 
-/// Why a file holds no policy.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum NoProgram {
-    /// Its instructions can't be found.
-    #[error(transparent)]
-    File(#[from] ElfError),
-    /// They are not valid.
-    #[error(transparent)]
-    Instructions(#[from] ProgramError),
-}
-
 impl VictimProgram {
     /// Verifies a file with a program: an object file, or bare instructions.
     ///
     /// # Errors
     /// It needs a linker, or the verifier refuses it.
     pub fn verify(file: &[u8]) -> Result<Arc<Program>, NoProgram> {
-        let code = if file.starts_with(&MAGIC) { elf::instructions(file)? } else { file };
-        Ok(Arc::new(Program::verify(code)?))
+        verified(file)
     }
 
     /// A policy of a verified program.
@@ -64,7 +52,7 @@ impl Victim for VictimProgram {
         }
         let count = (self.candidates.len() / CANDIDATE_BYTES) as u64;
         let random = view.random();
-        let mut memory = Ranges { parameters: &[], ranges: vec![Range::Read(&self.candidates)] };
+        let mut memory = Ranges { parameters: &[], ranges: [Range::Read(&self.candidates)] };
         let arguments = [range_address(0), count, view.units().into(), random, 0];
         let place = match self.program.run(&mut memory, arguments, FUEL * (1 + count)) {
             Ok(outcome) => outcome.r0,

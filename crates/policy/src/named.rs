@@ -1,7 +1,7 @@
 //! A policy under its name, and all of a kind that have one.
 
-use super::argument::WrongArgument;
-use super::kind::{Added, Kind, Make};
+use crate::argument::WrongArgument;
+use crate::kind::{Added, Kind, Make};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -48,6 +48,33 @@ impl<P: ?Sized> Clone for Named<P> {
     }
 }
 
+impl<P: Kind + ?Sized> Named<P> {
+    /// The built-in policy of this name, without an argument; None if it needs one, or there is none.
+    pub fn built_in(name: &str) -> Option<Self> {
+        let built_in = P::built_in().iter().find(|built_in| built_in.name == name)?;
+        let make = built_in.make;
+        make(None).ok()?;
+        Some(Named::new(name, None, move || make(None).unwrap_or_else(P::unmade)))
+    }
+
+    /// Whether it is what a drive has whose profile names none: the first of those that are built in. It need not be asked where the drive can
+    /// do as well itself.
+    pub fn is_default(&self) -> bool {
+        self.hash.is_none() && P::built_in().first().is_some_and(|first| first.name == self.name)
+    }
+}
+
+/// The first of those that are built in.
+///
+/// # Panics
+/// There is none, or it needs an argument.
+impl<P: Kind + ?Sized> Default for Named<P> {
+    fn default() -> Self {
+        let first = P::built_in().first().and_then(|first| Self::built_in(first.name));
+        first.expect("a kind of policy begins with one that takes no argument")
+    }
+}
+
 /// By names and versions: code can't be compared.
 impl<P: ?Sized> PartialEq for Named<P> {
     fn eq(&self, other: &Self) -> bool {
@@ -66,10 +93,10 @@ impl<P: ?Sized> fmt::Debug for Named<P> {
 }
 
 /// The policies of a kind beyond the built-in ones, by name.
-pub(in crate::policy) struct Set<P: ?Sized> {
-    pub(in crate::policy) added: BTreeMap<String, Added<P>>,
+pub struct Set<P: ?Sized> {
+    added: BTreeMap<String, Added<P>>,
     /// Of all drives, whatever their profiles name.
-    pub(in crate::policy) instead: Option<Named<P>>,
+    pub instead: Option<Named<P>>,
 }
 
 impl<P: ?Sized> Default for Set<P> {
@@ -94,11 +121,16 @@ impl<P: ?Sized> PartialEq for Set<P> {
 }
 
 impl<P: Kind + ?Sized> Set<P> {
-    pub(in crate::policy) fn is_empty(&self) -> bool {
+    /// Whether there are none but the built-in ones.
+    pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.instead.is_none()
     }
 
-    pub(in crate::policy) fn add(&mut self, name: String, added: Added<P>) {
+    /// Adds a policy.
+    ///
+    /// # Panics
+    /// The name is one that could not be reached: of a built-in policy, of a file, or with a colon.
+    pub fn add(&mut self, name: String, added: Added<P>) {
         let is_free = !P::built_in().iter().any(|built_in| built_in.name == name);
         assert!(is_free, "`{name}` is the name of a built-in policy");
         assert!(
@@ -108,12 +140,22 @@ impl<P: Kind + ?Sized> Set<P> {
         self.added.insert(name, added);
     }
 
-    pub(in crate::policy) fn each(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Names, with what each does: the built-in ones first.
+    pub fn each(&self) -> impl Iterator<Item = (&str, &str)> {
         let built_in = P::built_in().iter().map(|built_in| (built_in.name, built_in.about));
         built_in.chain(self.added.iter().map(|(name, added)| (name.as_str(), added.about.as_str())))
     }
 
-    pub(in crate::policy) fn find(&self, text: &str, build: &str) -> Result<Named<P>, UnknownPolicy> {
+    /// Names of those that are not built in.
+    pub fn added(&self) -> impl Iterator<Item = &str> {
+        self.added.keys().map(String::as_str)
+    }
+
+    /// The policy with this name, `name` or `name:argument`, in the program `build`.
+    ///
+    /// # Errors
+    /// There is none, or its argument is wrong.
+    pub fn find(&self, text: &str, build: &str) -> Result<Named<P>, UnknownPolicy> {
         let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let (hash, make): (_, Make<P>) = match self.added.get(name) {
             Some(added) => (Some(added.hash.clone()), added.make.clone()),

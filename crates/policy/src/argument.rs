@@ -11,7 +11,7 @@ pub struct WrongArgument {
 
 impl WrongArgument {
     /// Of a policy without arguments.
-    pub(in crate::policy) fn none_is_taken() -> Self {
+    pub fn none_is_taken() -> Self {
         WrongArgument {
             what: "takes no argument".into(),
             help: "leave out the colon and what follows it".into(),

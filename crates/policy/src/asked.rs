@@ -1,35 +1,30 @@
 //! A policy that a drive asks, and what it did wrong.
 
-use crate::policy::Named;
-use byteway_clock::random::{Rng, Stream as Random};
+use crate::named::Named;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A policy of a drive.
-pub(in crate::ftl) struct Asked<P: ?Sized> {
+/// A policy of a drive, with its random numbers.
+pub struct Asked<P: ?Sized, R> {
     /// What it decides, in a word.
     kind: &'static str,
     name: String,
     /// It is not built in.
     is_added: bool,
     policy: Box<P>,
-    random: Random,
+    random: R,
     /// What it did wrong. From then on it is no longer asked, and the drive decides itself, so that it can still be shut down.
     fault: Option<String>,
 }
 
-impl<P: ?Sized> Asked<P> {
-    /// Makes the drive's policy. Its random numbers are the sequence called `sequence` of `seed`.
-    pub(in crate::ftl) fn new(kind: &'static str, named: &Named<P>, seed: u64, sequence: &str) -> Self {
-        let random = Rng::new(seed).stream(sequence);
+impl<P: ?Sized, R> Asked<P, R> {
+    /// Makes the drive's policy. `kind` is what it decides, in a word.
+    pub fn new(kind: &'static str, named: &Named<P>, random: R) -> Self {
         let (name, is_added) = (named.name().to_owned(), named.hash().is_some());
         Asked { kind, name, is_added, policy: named.make(), random, fault: None }
     }
 
     /// What the policy decides. `ask` returns what is wrong with that, if it is. None from the first wrong decision on.
-    pub(in crate::ftl) fn ask<T>(
-        &mut self,
-        ask: impl FnOnce(&mut P, &mut Random) -> Result<T, String>,
-    ) -> Option<T> {
+    pub fn ask<T>(&mut self, ask: impl FnOnce(&mut P, &mut R) -> Result<T, String>) -> Option<T> {
         if self.fault.is_some() {
             return None;
         }
@@ -50,12 +45,12 @@ impl<P: ?Sized> Asked<P> {
     }
 
     /// Random numbers for a decision of the drive itself.
-    pub(in crate::ftl) fn random(&mut self) -> &mut Random {
+    pub fn random(&mut self) -> &mut R {
         &mut self.random
     }
 
     /// What the policy did wrong, if it did.
-    pub(in crate::ftl) fn fault(&self) -> Option<&str> {
+    pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 }

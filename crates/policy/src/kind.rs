@@ -1,6 +1,6 @@
-//! What policies of all kinds have in common.
+//! Kinds of policies, and how policies are made.
 
-use super::argument::WrongArgument;
+use crate::argument::WrongArgument;
 use std::sync::Arc;
 
 /// A policy that was made, or what is wrong with its argument.
@@ -13,15 +13,18 @@ pub type Made<P> = Result<Box<P>, WrongArgument>;
 pub type Make<P> = Arc<dyn Fn(Option<&str>) -> Made<P> + Send + Sync>;
 
 /// A policy that every program has.
-pub(in crate::policy) struct BuiltIn<P: ?Sized> {
-    pub(in crate::policy) name: &'static str,
-    pub(in crate::policy) about: &'static str,
-    pub(in crate::policy) make: fn(Option<&str>) -> Made<P>,
+pub struct BuiltIn<P: ?Sized> {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// Makes one from its argument.
+    pub make: fn(Option<&str>) -> Made<P>,
 }
 
 /// A kind of policy: the trait object of it.
-pub(in crate::policy) trait Kind: 'static {
-    /// Those that every program has.
+pub trait Kind: 'static {
+    /// Those that every program has. The first one needs no argument: it is the [default](super::Named::is_default).
     fn built_in() -> &'static [BuiltIn<Self>];
 
     /// One that could not be made again: it decides nothing, and says why.
@@ -34,10 +37,13 @@ pub(in crate::policy) trait Kind: 'static {
 }
 
 /// A policy that is not built in.
-pub(in crate::policy) struct Added<P: ?Sized> {
-    pub(in crate::policy) about: String,
-    pub(in crate::policy) hash: String,
-    pub(in crate::policy) make: Make<P>,
+pub struct Added<P: ?Sized> {
+    /// What it does, in a sentence.
+    pub about: String,
+    /// Tells this version of its code from others.
+    pub hash: String,
+    /// Makes one from its argument.
+    pub make: Make<P>,
 }
 
 impl<P: ?Sized> Clone for Added<P> {
@@ -47,6 +53,9 @@ impl<P: ?Sized> Clone for Added<P> {
 }
 
 /// What a policy without arguments is made of.
-pub(in crate::policy) fn plain<P: ?Sized>(argument: Option<&str>, policy: Box<P>) -> Made<P> {
+///
+/// # Errors
+/// There is an argument.
+pub fn plain<P: ?Sized>(argument: Option<&str>, policy: Box<P>) -> Made<P> {
     argument.map_or(Ok(policy), |_| Err(WrongArgument::none_is_taken()))
 }
