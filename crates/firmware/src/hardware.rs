@@ -13,10 +13,9 @@
 //! What it does not do: recovery reads and the erases of a purge cost no command. Nothing is copied within
 //! the hardware: garbage collection reads and writes across the link, as in Linux' pblk.
 
-use crate::placement::HostLink;
 use crate::site::Site;
 use crate::work::WorkKind;
-use byteway_clock::{Clock, Delay, SpanId, Spans, Stage};
+use byteway_clock::{Clock, Delay, SpanId, Spans, Stage, Time};
 use byteway_content::UNIT_BYTES;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,6 +27,15 @@ const REQUEST_BYTES: u64 = 16;
 const ENTRY_BYTES: u64 = 64;
 const ADDRESS_BYTES: u64 = 8;
 const COMPLETION_BYTES: u64 = 16;
+
+/// The link between a drive and the host, for firmware that is split between the two.
+pub trait HostLink {
+    /// Sends `bytes` to the host. Returns the arrival time.
+    fn to_host(&self, bytes: u64) -> Time;
+
+    /// Sends `bytes` to the drive. Returns the arrival time.
+    fn to_drive(&self, bytes: u64) -> Time;
+}
 
 /// Costs of a vector of flash commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -74,7 +74,7 @@ pub use ftl::{
     MapMonitor, MediaError, MediumError, PacedState, Refresh, Region, Space, SteadyLoad, SteadyTiming,
     UnitContent, WearConfig, space_of,
 };
-pub use hardware::{Hardware, HardwareFigures, VectorCosts};
-pub use placement::{HostLink, LinkDirection, Placement, Route, SiteLink, WorkContext};
+pub use hardware::{Hardware, HardwareFigures, HostLink, VectorCosts};
+pub use placement::{LinkDirection, Placement, Route, SiteLink, WorkContext};
 pub use site::Site;
 pub use work::{Cycles, WorkKind};

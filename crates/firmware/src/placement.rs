@@ -1,6 +1,6 @@
 //! Placement of firmware work on sites, and the links between sites.
 
-use crate::hardware::{FlashCommands, Hardware};
+use crate::hardware::{FlashCommands, Hardware, HostLink};
 use crate::site::Site;
 use crate::work::{Cycles, WorkKind};
 use byteway_clock::{
@@ -183,15 +183,6 @@ impl Drop for Bounced<'_> {
     fn drop(&mut self) {
         self.bounce.held.set(self.bounce.held.get() - self.bytes);
     }
-}
-
-/// The link between a drive and the host, for firmware that is split between the two.
-pub trait HostLink {
-    /// Sends `bytes` to the host. Returns the arrival time.
-    fn to_host(&self, bytes: u64) -> Time;
-
-    /// Sends `bytes` to the drive. Returns the arrival time.
-    fn to_drive(&self, bytes: u64) -> Time;
 }
 
 /// Firmware of a drive that runs on the host.

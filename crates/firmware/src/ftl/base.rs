@@ -11,7 +11,8 @@
 use crate::ftl::collect::collecting::InitialUpkeep;
 use crate::ftl::config::{Base, FtlConfig};
 use crate::ftl::space::{Space, UnitKind};
-use crate::ftl::steady::{PacedState, Steady, reclaimed_share};
+use crate::ftl::steady::greedy::reclaimed_share;
+use crate::ftl::steady::{PacedState, Steady};
 use byteway_content::{Content, Stamp};
 use byteway_flash::{BaseContent, BlockId, DataEnd, Geometry, Mode, NO_LPA, Ppa};
 use std::any::Any;

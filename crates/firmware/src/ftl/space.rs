@@ -4,8 +4,10 @@
 //! unit like the host's: it goes through the same buffer, lies in the same stripes, and is moved by the same
 //! collectors. The pages of the deallocation journal are not units: they lie in the system area (`journal`).
 
-use crate::ftl::map::table::REGION_UNITS;
 use std::ops::Range;
+
+/// Units of a region, the granularity of deallocation by bit.
+pub(in crate::ftl) const REGION_UNITS: u64 = 4096;
 
 /// The ranges of each kind of unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

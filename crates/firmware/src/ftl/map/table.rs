@@ -9,7 +9,7 @@
 //! Deallocation works by region: a bit says that no unit of a region is as in the base state, so that a host
 //! that deallocates terabytes neither waits for nor creates a table of them.
 
-use crate::ftl::space::Space;
+use crate::ftl::space::{REGION_UNITS, Space};
 use byteway_content::Words;
 use byteway_flash::{Geometry, Ppa};
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -115,9 +115,6 @@ const DENSE_UNITS: u64 = 64 << 30 >> 12;
 /// Initial capacity of a hash table in entries: 2 GiB of units, so that few runs see it grow. Its memory is
 /// allocated on touch, except for a byte an entry.
 const SPARSE_ENTRIES: usize = 1 << 19;
-
-/// Units of a region, the granularity of deallocation by bit.
-pub(in crate::ftl) const REGION_UNITS: u64 = 4096;
 
 /// Units of a bit in `touched`: few enough that most groups of a sparsely used drive are untouched, many
 /// enough that the bits are few.

@@ -21,6 +21,7 @@
 
 use crate::ftl::collect::collecting::TURN;
 use crate::ftl::config::SteadyTiming;
+use crate::ftl::steady::greedy::reclaimed_share;
 use byteway_clock::random::{Normal, Stream};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -189,7 +190,7 @@ impl Course {
         };
         let cached: f64 = (0..shape.cache).map(in_cache).sum();
         let op = (f64::from(count) / (held - cached).max(0.01 * held) - 1.0).max(0.0);
-        let gain = super::reclaimed_share(op).clamp(RECLAIMED_LEAST, 1.0);
+        let gain = reclaimed_share(op).clamp(RECLAIMED_LEAST, 1.0);
         let mut course = Course {
             shape,
             closed: [VecDeque::new(), VecDeque::new()],
@@ -609,7 +610,7 @@ mod tests {
         for op in [0.07, 0.28, 1.0] {
             let full = 2000.0 - 1.5;
             let course = settled(shape(2000, Part([full / (1.0 + op), 0.0])));
-            let expected = 1.0 / super::super::reclaimed_share(op);
+            let expected = 1.0 / reclaimed_share(op);
             let found = course.amplification();
             assert!((found / expected - 1.0).abs() < 0.015, "OP {op}: {found}, not {expected}");
         }
@@ -662,7 +663,7 @@ mod tests {
                 ..plain
             });
             let op = (130.0 - 2.0 - free - 0.5) / 110.0 - 1.0;
-            let expected = 1.0 / super::super::reclaimed_share(op);
+            let expected = 1.0 / reclaimed_share(op);
             let found = course.amplification();
             assert!((found / expected - 1.0).abs() < 0.08, "{times}: {found}, not {expected}");
             for step in 0..1000 {

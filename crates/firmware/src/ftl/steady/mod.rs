@@ -31,6 +31,7 @@
 
 mod course;
 mod dram;
+pub(in crate::ftl) mod greedy;
 mod order;
 
 use crate::ftl::collect::collecting::{Begun, InitialUpkeep};
@@ -39,18 +40,9 @@ use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Rng, Stream};
 use byteway_flash::{Geometry, NO_LPA, Ppa};
 use course::{Course, DieActivity, DieSnapshot, Pace, Part, Shape};
+use greedy::reclaimed_share;
 use order::{Order, Positions, Spread};
 use std::collections::BTreeMap;
-
-/// x: the fraction of a victim that garbage collection gains.
-pub(in crate::ftl) fn reclaimed_share(op: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        if 1.0 - middle > libm::exp(-(1.0 + op) * middle) { low = middle } else { high = middle }
-    }
-    low
-}
 
 /// Steps in which a host that yields is slowed down, in millionths of its load.
 const YIELD_STEP_PPM: u32 = 62_500;
