@@ -16,18 +16,21 @@
 //! | [`ftl::base`] | the initial layout before the first I/O, in closed form |
 //! | [`ftl::redo`] | the log page of a segment of DRAM that a peer lends for the map |
 //! | [`ftl::space`] | logical units: the host's, and translation pages |
-//! | `ftl::inner` | the parts of the translation layer, and the signals between its tasks |
+//! | `ftl::core`, `ftl::state`, `ftl::signals` | the parts of the translation layer, where a unit is, and the signals between tasks |
+//! | `ftl::operations`, `ftl::figures` | what a controller calls |
 //! | `ftl::counters`, `ftl::footprint` | counters, and DRAM in use |
 //! | `ftl::blocks` | superblocks: free, open, closed; valid counts |
 //! | `ftl::streams`, `ftl::asked` | streams of units; policies that are asked |
-//! | `ftl::map` | the map from units to flash addresses; translation pages and their cache |
+//! | `ftl::map` | the map from units to flash addresses, and its translation pages |
+//! | `ftl::paging` | the cached map: translation pages that are loaded, written, copied and lent |
 //! | `ftl::buffer` | the write buffer: units written by the host and not yet programmed |
-//! | `ftl::plain` | the fast path of reads and writes of one unit |
 //! | `ftl::write` | the write path: parts of units, stripes, wordlines |
-//! | `ftl::collect` | emptying superblocks: garbage collection, wear leveling, retirement, refresh, purge |
-//! | `ftl::durable` | checkpoints and journal, and recovery after a power cut |
+//! | `ftl::collect` | emptying superblocks: garbage collection, wear leveling, refresh, purge |
+//! | `ftl::journal` | deallocations, and state of checkpoints |
+//! | `ftl::durable` | checkpoints, and recovery after a power cut |
+//! | `ftl::host` | operations of the host; the fast path of reads and writes of one unit |
 //! | `ftl::steady` | the constructed steady state of a drive under overwrites |
-//! | [`ftl::health`] | media health, and end of life |
+//! | [`ftl::health`], `ftl::retire` | media health, and end of life; superblocks that fail |
 //!
 //! A translation layer writes a unit twice, to different flash addresses, and reads the second version:
 //!

@@ -1,7 +1,8 @@
 //! DRAM in use by a translation layer, of interest where it is the host's.
 
-use crate::ftl::inner::{Ftl, State};
-use crate::ftl::map::extents::{Log, Size};
+use crate::ftl::core::Core;
+use crate::ftl::map::Mapping;
+use crate::ftl::map::extents::Size;
 use crate::ftl::space::Space;
 use byteway_content::UNIT_BYTES;
 
@@ -59,55 +60,33 @@ impl Footprint {
     }
 }
 
-impl Ftl {
-    /// DRAM in use now. Takes no modelled time and only a few look-ups.
-    pub fn footprint(&self) -> Footprint {
-        let inner = &*self.0;
-        let state = inner.state.borrow();
-        let Size { bytes: map, nodes, extents, height } = state.map_size(&inner.space, inner.cache.is_some());
-        let (buffered, parts) = (u64::from(state.buffer.used()), state.parts.len() as u64);
-        let kept = state.read_cache.as_ref().map_or(0, |cache| cache.len() as u64);
-        Footprint {
-            map,
-            nodes,
-            extents,
-            height,
-            buffer: buffered * UNIT_BYTES as u64,
-            parts: parts * UNIT_BYTES as u64,
-            read_cache: kept * UNIT_BYTES as u64,
-            buffer_index: (buffered + parts + kept) * INDEX_BYTES,
-            superblocks: u64::from(inner.geometry.total_blocks()) * SUPERBLOCK_BYTES,
-        }
+/// DRAM in use now. Takes no modelled time and only a few look-ups.
+pub(super) fn footprint(core: &Core) -> Footprint {
+    let state = core.state.borrow();
+    let Size { bytes: map, nodes, extents, height } = map_size(&state.map, &core.space, core.cache.is_some());
+    let (buffered, parts) = (u64::from(state.buffer.used()), state.parts.len() as u64);
+    let kept = state.read_cache.as_ref().map_or(0, |cache| cache.len() as u64);
+    Footprint {
+        map,
+        nodes,
+        extents,
+        height,
+        buffer: buffered * UNIT_BYTES as u64,
+        parts: parts * UNIT_BYTES as u64,
+        read_cache: kept * UNIT_BYTES as u64,
+        buffer_index: (buffered + parts + kept) * INDEX_BYTES,
+        superblocks: u64::from(core.geometry.total_blocks()) * SUPERBLOCK_BYTES,
     }
 }
 
-impl Ftl {
-    /// Compares the tree of extents with a freshly built one.
-    ///
-    /// # Panics
-    /// If they differ, or the map is not such a tree.
-    #[doc(hidden)]
-    pub fn check_extents(&self) {
-        let inner = &*self.0;
-        let state = inner.state.borrow();
-        if let Some(extents) = &state.map.extents {
-            let log = Log { flash: &inner.flash, geometry: &inner.geometry };
-            extents.check(log, |lpa| state.place_in_flash(lpa));
+fn map_size(map: &Mapping, space: &Space, is_cached: bool) -> Size {
+    let without_tree = |bytes| Size { bytes, nodes: 0, extents: 0, height: 0 };
+    match &map.extents {
+        Some(extents) => extents.size(),
+        None if is_cached => {
+            let (logs, elsewhere) = map.segments.as_ref().map_or((0, 0), |it| it.held(&map.frames));
+            without_tree((map.frames.held() - elsewhere + logs) * UNIT_BYTES as u64)
         }
-    }
-}
-
-impl State {
-    fn map_size(&self, space: &Space, is_cached: bool) -> Size {
-        let without_tree = |bytes| Size { bytes, nodes: 0, extents: 0, height: 0 };
-        match &self.map.extents {
-            Some(extents) => extents.size(),
-            None if is_cached => {
-                let (logs, elsewhere) =
-                    self.map.segments.as_ref().map_or((0, 0), |it| it.held(&self.map.frames));
-                without_tree((self.map.frames.held() - elsewhere + logs) * UNIT_BYTES as u64)
-            }
-            None => without_tree(space.user * if space.is_wide { 8 } else { 4 }),
-        }
+        None => without_tree(space.user * if space.is_wide { 8 } else { 4 }),
     }
 }

@@ -5,14 +5,10 @@
 //! as far as space allows; the host's stream may use the garbage collection reserve once no collector has
 //! work. When that is exhausted too, a flush fails, so that no task waits for a program that cannot come.
 
-use crate::ftl::config::FtlConfig;
 use crate::ftl::config::MediaError;
-use crate::ftl::inner::EndOfLife;
-use crate::ftl::inner::Ftl;
-use crate::ftl::inner::Inner;
-use crate::ftl::inner::State;
-use byteway_clock::{Awaited, Delay, Notify, Permit, SpanId, Spans, Stage, Time};
-use byteway_flash::Geometry;
+use crate::ftl::core::Core;
+use crate::ftl::state::{EndOfLife, State};
+use byteway_clock::{Awaited, Delay, Permit, SpanId, Spans, Stage, Time};
 
 /// Health of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,59 +31,6 @@ impl Health {
     pub const SPARE_THRESHOLD_PERCENT: u8 = 10;
 }
 
-impl Ftl {
-    /// The current health.
-    pub fn health(&self) -> Health {
-        let inner = &*self.0;
-        let state = inner.state.borrow();
-        Health {
-            available_spare_percent: state.available_spare_percent(&inner.config, &inner.geometry),
-            spare_threshold_percent: Health::SPARE_THRESHOLD_PERCENT,
-            is_read_only: state.is_read_only(),
-            unreadable: state.counters.units_unreadable + state.counters.units_lost,
-            blocks_retired: state.counters.blocks_retired,
-        }
-    }
-
-    /// Units that damage of the medium has lost, as found when power came on. They read as errors until they
-    /// are written or deallocated.
-    pub fn lost_units(&self) -> u64 {
-        self.0.power.losses.borrow().units
-    }
-
-    /// Waits until [`health`](Ftl::health) may have become worse since the last call: spares are gone, or
-    /// writes fail. For one task; changes between calls are not lost.
-    pub async fn worsened(&self) {
-        self.0.signals.health_changed.notified().await;
-    }
-
-    /// Counts units that flash could not deliver.
-    #[cold]
-    pub(in crate::ftl) fn unreadable(&self, units: u32) -> MediaError {
-        self.0.state.borrow_mut().counters.units_unreadable += u64::from(units);
-        MediaError::Unreadable
-    }
-}
-
-impl State {
-    pub(in crate::ftl) fn is_read_only(&self) -> bool {
-        self.end > EndOfLife::Healthy
-    }
-
-    fn available_spare_percent(&self, config: &FtlConfig, geometry: &Geometry) -> u8 {
-        if self.is_read_only() {
-            return 0;
-        }
-        let mut initial = vec![config.upkeep.spare_blocks; geometry.dies() as usize];
-        for block in config.factory_bad(geometry) {
-            initial[geometry.die_of_block(block) as usize] -= 1;
-        }
-        let left = (0..).zip(&initial).filter(|(_, initial)| **initial > 0);
-        let percent = left.map(|(die, initial)| self.blocks.spares(die) * 100 / initial);
-        percent.min().unwrap_or(100).min(100) as u8
-    }
-}
-
 /// A wait for room in the write buffer.
 pub(in crate::ftl) struct BufferWait {
     begin: Time,
@@ -95,8 +38,8 @@ pub(in crate::ftl) struct BufferWait {
     die_time: [Delay; 2],
 }
 
-impl Inner {
-    /// Like [`Inner::slots`], for a command: charges the wait to what the dies do meanwhile, since the buffer is
+impl Core {
+    /// Like [`Core::slots`], for a command: charges the wait to what the dies do meanwhile, since the buffer is
     /// drained by them.
     pub(in crate::ftl) async fn slots_for(
         &self,
@@ -168,58 +111,13 @@ impl Inner {
         self.credits.close();
         self.signals.settled.notify_all();
         // A flush may depend on a die whose collector waits for units to become stale.
-        self.signals.collectors.iter().for_each(Notify::notify_one);
+        self.signals.wake_collectors();
     }
 
-    /// Marks the collector of a die as idle.
-    pub(in crate::ftl) fn rest(&self, die: u32) {
-        self.state.borrow_mut().collecting.resting += 1;
-        self.look_for_an_end_but(Some(die));
-    }
-
-    /// Whether no collector has work or a pending notification, and no host program is in flight. The
-    /// collector of `but` is the caller itself.
-    pub(in crate::ftl) fn is_at_rest(&self, but: Option<u32>) -> bool {
-        let state = self.state.borrow();
-        let is_called = |(die, collector): (u32, &Notify)| but != Some(die) && collector.waiting() == 0;
-        state.collecting.resting == self.geometry.dies()
-            && state.filling.in_flight.iter().all(|count| *count == 0)
-            && !(0..).zip(&self.signals.collectors).any(is_called)
-    }
-
-    /// Detects waits that nothing will satisfy: fails them, or at end of life moves to the next resort.
-    pub(in crate::ftl) fn look_for_an_end(&self) {
-        self.look_for_an_end_but(None);
-    }
-
-    fn look_for_an_end_but(&self, die: Option<u32>) {
-        let (is_read_only, is_purging) = {
-            let state = self.state.borrow();
-            (state.is_read_only(), state.blocks.doomed() > 0)
-        };
-        if !(is_read_only || is_purging) || !self.is_at_rest(die) {
-            return;
-        }
-        self.erased_some();
-        let mut guard = self.state.borrow_mut();
-        let state = &mut *guard;
-        if !is_read_only || state.buffer.waiting() == 0 || state.can_send() {
-            return;
-        }
-        match state.end {
-            EndOfLife::ReadOnly => {
-                state.end = EndOfLife::Reserve;
-                state.blocks.give_reserve();
-                (0..self.geometry.dies()).for_each(|die| state.refresh(die));
-                drop(guard);
-                self.dispatch();
-                self.look_for_an_end_but(die);
-            }
-            EndOfLife::Reserve => {
-                state.end = EndOfLife::Full;
-                self.signals.settled.notify_all();
-            }
-            EndOfLife::Healthy | EndOfLife::Full => {}
-        }
+    /// Counts units that flash could not deliver.
+    #[cold]
+    pub(in crate::ftl) fn unreadable(&self, units: u32) -> MediaError {
+        self.state.borrow_mut().counters.units_unreadable += u64::from(units);
+        MediaError::Unreadable
     }
 }

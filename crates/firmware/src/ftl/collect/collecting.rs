@@ -63,6 +63,16 @@ pub(in crate::ftl) struct DieUpkeep {
     pub(super) begun: Option<(BlockId, Cause)>,
 }
 
+impl DieUpkeep {
+    /// Whether the die is in a window and stays there, with `free` superblocks free or about to be.
+    pub(in crate::ftl) fn stays_in_window(&mut self, free: u32) -> bool {
+        if free >= self.window {
+            self.window = 0;
+        }
+        self.window > 0
+    }
+}
+
 /// Superblocks collected for the host before another cause has its turn.
 pub(in crate::ftl) const TURN: u32 = 2;
 

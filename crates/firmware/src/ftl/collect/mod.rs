@@ -46,7 +46,6 @@
 //! | [`background`], [`idleness`] | garbage collection while the host is idle |
 //! | [`window`] | garbage collection in windows that a host opens |
 //! | [`refresh`] | moving data that were read too often, or are old |
-//! | [`retire`] | superblocks with a failed program or erase |
 //! | [`purge`] | erasing deallocated data |
 //! | [`duplicates`] | recovery of a die without a free superblock after a power cut |
 //! | [`nameless`] | mapped units whose spare areas are damaged |
@@ -58,20 +57,23 @@ pub(in crate::ftl) mod idleness;
 pub(in crate::ftl) mod nameless;
 pub(in crate::ftl) mod purge;
 pub(in crate::ftl) mod refresh;
-pub(in crate::ftl) mod retire;
 pub(in crate::ftl) mod upkeep;
 pub(in crate::ftl) mod window;
 
 use crate::ftl::blocks::Lane;
 use crate::ftl::collect::collecting::Cause;
-use crate::ftl::collect::nameless::Nameless;
+use crate::ftl::collect::nameless::{Nameless, units_in};
 use crate::ftl::collect::upkeep::Standing;
 use crate::ftl::config::{InjectedDefect, ROUND_UNITS};
-use crate::ftl::inner::{Inner, State};
+use crate::ftl::core::Core;
+use crate::ftl::map::commits::pay_for_commits;
 use crate::ftl::map::table::Entry;
+use crate::ftl::retire::fail;
 use crate::ftl::space::UnitKind;
+use crate::ftl::state::State;
+use crate::ftl::write::dispatch::dispatch;
+use crate::ftl::write::standstill::rest;
 use crate::hardware::FlashCommands;
-use crate::placement::Route;
 use crate::work::WorkKind;
 use byteway_content::Content;
 use byteway_flash::{BlockId, NO_LPA, Ppa, Priority, Spare, Ticket};
@@ -157,7 +159,7 @@ impl Bundle {
 }
 
 struct Collector {
-    inner: Rc<Inner>,
+    core: Rc<Core>,
     die: u32,
     ticket: Ticket,
     /// Next stripe of the last victim to scan; None without a victim.
@@ -185,15 +187,15 @@ struct Collector {
 }
 
 /// The task of a die's collector.
-pub(in crate::ftl) async fn run(inner: Rc<Inner>, die: u32) {
-    let ticket = inner.flash.ticket();
-    let units = (ROUND_UNITS + 2 * inner.geometry.units_per_stripe()) as usize;
+pub(in crate::ftl) async fn run(core: Rc<Core>, die: u32) {
+    let ticket = core.flash.ticket();
+    let units = (ROUND_UNITS + 2 * core.geometry.units_per_stripe()) as usize;
     let mut collector = Collector {
         die,
         ticket,
         next_stripe: None,
         victims: Vec::with_capacity(4),
-        bundles: (0..inner.streams.collector).map(|_| Bundle::new(units)).collect(),
+        bundles: (0..core.streams.collector).map(|_| Bundle::new(units)).collect(),
         is_cold: false,
         again: Vec::new(),
         spares: Vec::with_capacity(units),
@@ -203,23 +205,23 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, die: u32) {
         erasing: Vec::with_capacity(4),
         has_freed_space: false,
         erase_after: None,
-        inner,
+        core,
     };
     let mut rests = true;
     loop {
         // A drive that is only read stays as it was.
-        collector.inner.signals.collectors[die as usize].notified().await;
-        collector.inner.state.borrow_mut().collecting.resting -= u32::from(rests);
+        collector.core.signals.collectors[die as usize].notified().await;
+        collector.core.state.borrow_mut().collecting.resting -= u32::from(rests);
         loop {
             while collector.works().await {}
-            if !(collector.is_cornered() && duplicates::leave(&collector.inner, die).await) {
+            if !(collector.is_cornered() && duplicates::leave(&collector.core, die).await) {
                 break;
             }
         }
         // A collector that waits for the journal will have work again.
         rests = collector.erase_after.is_none();
         if rests {
-            collector.inner.rest(die);
+            rest(&collector.core, die);
         }
     }
 }
@@ -229,13 +231,13 @@ impl Collector {
     async fn works(&mut self) -> bool {
         let works = self.plan();
         if std::mem::take(&mut self.has_freed_space) {
-            self.inner.dispatch();
+            dispatch(&self.core);
         }
         if !works {
             return false;
         }
         let units = self.reading.len() as u64;
-        let (clock, placement) = (&self.inner.clock, &self.inner.placement);
+        let (clock, placement) = (&self.core.clock, &self.core.placement);
         let service = (!placement.asks_to_collect()).then(|| placement.reserve(WorkKind::Collect, units));
         let outcome = self.ticket.wait().await;
         if placement.has_hardware() {
@@ -249,15 +251,15 @@ impl Collector {
             None => placement.ask_to_collect(clock, units).await,
         }
         self.conclude(outcome.failed);
-        self.inner.placement.programmed(units);
-        self.inner.pay_for_changes().await;
-        self.inner.pay_for_commits().await;
+        self.core.placement.programmed(units);
+        self.core.pay_for_changes().await;
+        pay_for_commits(&self.core).await;
         true
     }
 
     /// Whether nothing is free and nothing in progress will free anything, as a power cut may leave it.
     fn is_cornered(&self) -> bool {
-        let state = self.inner.state.borrow();
+        let state = self.core.state.borrow();
         self.victims.is_empty() && state.blocks.free(self.die) == 0 && !state.is_read_only()
     }
 
@@ -306,7 +308,7 @@ impl Collector {
 
     /// Whether what was read fills a stripe.
     fn has_stripe(&self) -> bool {
-        let units = self.inner.geometry.units_per_stripe() as usize;
+        let units = self.core.geometry.units_per_stripe() as usize;
         self.bundles.iter().any(|bundle| bundle.carry.len() >= units)
     }
 
@@ -344,7 +346,7 @@ impl Collector {
         if self.bundles.len() == 1 || self.is_cold {
             return;
         }
-        let state = self.inner.state.borrow();
+        let state = self.core.state.borrow();
         if state.blocks.free(self.die) > free_most {
             return;
         }
@@ -368,16 +370,16 @@ impl Collector {
         if !self.victims.last().is_some_and(is_idle) {
             return false;
         }
-        let state = self.inner.state.borrow();
+        let state = self.core.state.borrow();
         !state.collecting.is_idle
             && state.blocks.doomed_of(self.die) == 0
-            && state.blocks.free(self.die) > self.inner.start()
+            && state.blocks.free(self.die) > self.core.start()
     }
 
     /// Whether an emptied victim can be erased.
     fn erases_any(&self) -> bool {
-        let state = self.inner.state.borrow();
-        self.victims.iter().any(|victim| victim.is_empty() && state.may_erase(victim.block, self.die))
+        let state = self.core.state.borrow();
+        self.victims.iter().any(|victim| victim.is_empty() && may_erase(&state, victim.block, self.die))
     }
 
     /// Erases emptied victims, once no older version can return as a consequence. Bad ones are erased as
@@ -387,49 +389,49 @@ impl Collector {
         if !self.erases_any() {
             return;
         }
-        let Self { inner, ticket, victims, erasing, erase_after, die, .. } = self;
+        let Self { core, ticket, victims, erasing, erase_after, die, .. } = self;
         // A deallocation made units of the victim stale, and an older copy may lie elsewhere. Its record must
         // be durable before the erase, or recovery would bring the older copy back.
-        if !inner.config.plp && inner.config.canary != Some(InjectedDefect::EraseEarly) {
-            let mut guard = inner.state.borrow_mut();
+        if !core.config.plp && core.config.canary != Some(InjectedDefect::EraseEarly) {
+            let mut guard = core.state.borrow_mut();
             let state = &mut *guard;
             let target = *erase_after.get_or_insert(state.buffer.next_sequence());
             if state.journal.durable_to() < target {
                 state.journal.waiting.push(*die);
                 if state.journal.want(target) {
-                    inner.signals.journal.notify_one();
+                    core.signals.journal.notify_one();
                 }
                 return;
             }
         }
         *erase_after = None;
-        let state = inner.state.borrow();
-        let is_erased = |victim: &mut Emptied| victim.is_empty() && state.may_erase(victim.block, *die);
+        let state = core.state.borrow();
+        let is_erased = |victim: &mut Emptied| victim.is_empty() && may_erase(&state, victim.block, *die);
         for victim in victims.extract_if(.., is_erased) {
             debug_assert!(
-                inner.config.canary.is_some() || state.blocks.valid(victim.block) == 0,
+                core.config.canary.is_some() || state.blocks.valid(victim.block) == 0,
                 "what is erased is nowhere else"
             );
             let priority = state.priority(*die, victim.cause);
-            inner.flash.submit_erase(victim.block, priority, ticket);
+            core.flash.submit_erase(victim.block, priority, ticket);
             erasing.push(victim);
         }
     }
 
     /// Carries units that the map has in emptied victims, as unreadable.
     fn carry_nameless(&mut self) {
-        let Self { inner, victims, bundles, .. } = self;
+        let Self { core, victims, bundles, .. } = self;
         let Bundle { carry, contents, .. } = &mut bundles[0];
         for victim in victims.iter_mut().filter(|victim| victim.is_empty()) {
-            if inner.state.borrow().blocks.valid(victim.block) == 0 {
+            if core.state.borrow().blocks.valid(victim.block) == 0 {
                 continue;
             }
-            let found = inner.state.borrow_mut().units_in(&inner.geometry, &inner.space, victim.block);
+            let found = units_in(&mut core.state.borrow_mut(), &core.geometry, &core.space, victim.block);
             victim.outstanding += found.len() as u32;
             for Nameless { lpa, sequence, from, ppa } in found {
                 let (victim, cause) = (victim.block, victim.cause);
                 carry.push(Moved { lpa, sequence, from, ppa, victim, cause, stream: 0, is_doubtful: false });
-                contents.push(inner.substitute(lpa));
+                contents.push(substitute(core, lpa));
             }
         }
     }
@@ -438,19 +440,19 @@ impl Collector {
     /// is then not scanned. After a deallocation of the whole drive, all victims are empty.
     fn choose(&mut self) -> bool {
         self.gather();
-        let (inner, die) = (&*self.inner, self.die);
+        let (core, die) = (&*self.core, self.die);
         if self.has_stripe() || !self.again.is_empty() {
             return false;
         }
         let mut is_empty = false;
-        let mut state = inner.state.borrow_mut();
+        let mut state = core.state.borrow_mut();
         let had_space = state.streams_with_space(die);
         let gives_back = |victim: &&Emptied| state.blocks.gives_back(victim.block);
         // Emptied victims are as good as erased: at most they wait for the journal.
         let emptied = self.victims.iter().filter(|victim| victim.is_empty()).filter(gives_back).count();
         let freed = self.erasing.iter().filter(gives_back).count() + emptied;
         let standing = Standing { erasing: freed as u32, victims: (self.victims.len() - emptied) as u32 };
-        if let Some((block, cause)) = state.next_victim(inner, die, &standing) {
+        if let Some((block, cause)) = state.next_victim(core, die, &standing) {
             debug_assert!(
                 self.victims.iter().all(|victim| victim.scanned),
                 "one victim is scanned at a time"
@@ -471,19 +473,19 @@ impl Collector {
 
     /// Reads units again whose read or program failed, as far as they are still valid.
     fn read_again(&mut self) {
-        let Self { inner, victims, again, reading, ticket, .. } = self;
+        let Self { core, victims, again, reading, ticket, .. } = self;
         if again.is_empty() {
             return;
         }
-        let state = inner.state.borrow();
+        let state = core.state.borrow();
         for moved in again.drain(..) {
             if !state.holds(state.map.table.get(moved.lpa), moved.from) {
                 done(victims, moved.victim, 1);
                 continue;
             }
-            let mask = 1 << inner.geometry.unit_of_stripe(moved.ppa);
+            let mask = 1 << core.geometry.unit_of_stripe(moved.ppa);
             let priority = state.priority(self.die, moved.cause);
-            inner.submit_read(moved.ppa, mask, moved.is_known(), priority, ticket);
+            submit_read(core, moved.ppa, mask, moved.is_known(), priority, ticket);
             reading.push(moved);
         }
     }
@@ -491,10 +493,10 @@ impl Collector {
     /// Reads the valid units of the victim's next stripes.
     fn scan(&mut self) {
         let Some(first) = self.next_stripe else { return };
-        let Self { inner, victims, spares, entries, reading, .. } = self;
-        let geometry = &inner.geometry;
+        let Self { core, victims, spares, entries, reading, .. } = self;
+        let geometry = &core.geometry;
         let victim = victims.last_mut().expect("a victim is being scanned");
-        let mut guard = inner.state.borrow_mut();
+        let mut guard = core.state.borrow_mut();
         let state = &mut *guard;
         let pages = state.blocks.pages(victim.block);
         debug_assert!(first < pages && !victim.scanned, "all of it has been scanned");
@@ -505,7 +507,7 @@ impl Collector {
         let before = reading.len();
         spares.resize((stripes * stripe_units) as usize, Spare::PADDING);
         for (stripe, spares) in (first..).zip(spares.chunks_exact_mut(stripe_units as usize)) {
-            inner.flash.spares(geometry.ppa(victim.block, stripe, 0), spares);
+            core.flash.spares(geometry.ppa(victim.block, stripe, 0), spares);
         }
         state.map.table.get_all(spares.iter().map(|spare| spare.lpa), entries);
         let each =
@@ -531,7 +533,7 @@ impl Collector {
                 }
             }
             if mask != 0 {
-                inner.submit_read(start, mask, is_base, priority, &self.ticket);
+                submit_read(core, start, mask, is_base, priority, &self.ticket);
             }
         }
         victim.outstanding += (reading.len() - before) as u32;
@@ -554,13 +556,13 @@ impl Collector {
 
     /// Whether nothing else will come to fill a wordline, and the superblock is awaited.
     fn may_pad(&self, is_switching: bool) -> bool {
-        let state = self.inner.state.borrow();
+        let state = self.core.state.borrow();
         (self.next_stripe.is_none() || is_switching)
             && !self.has_stripe()
             && self.again.is_empty()
             && self.erasing.is_empty()
             && self.erase_after.is_none()
-            && (state.blocks.free(self.die) <= self.inner.reserve()
+            && (state.blocks.free(self.die) <= self.core.reserve()
                 || state.blocks.doomed_of(self.die) > 0
                 || is_switching
                 || self.victims.iter().any(|victim| victim.cause.is_to_end()))
@@ -570,10 +572,10 @@ impl Collector {
     /// submitted.
     fn program_bundle(&mut self, index: usize, may_pad: bool) {
         let lane = self.lane(index);
-        let Self { inner, bundles, die, ticket, .. } = self;
+        let Self { core, bundles, die, ticket, .. } = self;
         let Bundle { carry, contents, flying, programs, held } = &mut bundles[index];
-        let stripe_units = inner.geometry.units_per_stripe() as usize;
-        let mut guard = inner.state.borrow_mut();
+        let stripe_units = core.geometry.units_per_stripe() as usize;
+        let mut guard = core.state.borrow_mut();
         let state = &mut *guard;
         let mut sent = 0;
         let mut pads = false;
@@ -607,7 +609,7 @@ impl Collector {
             }
             let units = left.min(stripe_units);
             debug_assert!(units == stripe_units || pads, "only the last stripe before a wait is padded");
-            let mut batch = inner.flash.take_batch();
+            let mut batch = core.flash.take_batch();
             let number = state.filling.next_number;
             batch.number = number;
             state.filling.next_number += 1;
@@ -615,12 +617,12 @@ impl Collector {
             let spares = moved.clone().map(|moved| Spare { lpa: moved.lpa, sequence: moved.sequence });
             let contents = contents[sent..sent + units].iter_mut().map(std::mem::take);
             batch.units.extend(spares.zip(contents));
-            inner.flash.submit_program(block, stripe, batch, priority, ticket);
+            core.flash.submit_program(block, stripe, batch, priority, ticket);
             programs.push(Program { block, stripe, units: units as u32, number });
             state.collecting.moving[*die as usize].push((block, stripe));
             for moved in carry[sent..sent + units].chunk_by(|a, b| a.cause == b.cause) {
                 *state.counters.units_moved(moved[0].cause) += moved.len() as u64;
-                let pages = moved.iter().filter(|moved| inner.space.is_map(moved.lpa)).count();
+                let pages = moved.iter().filter(|moved| core.space.is_map(moved.lpa)).count();
                 state.counters.map_units_collected += pages as u64;
             }
             state.counters.units_programmed_padding += (stripe_units - units) as u64;
@@ -639,27 +641,27 @@ impl Collector {
             return;
         }
         {
-            let inner = &*self.inner;
-            let mut guard = inner.state.borrow_mut();
+            let core = &*self.core;
+            let mut guard = core.state.borrow_mut();
             for Emptied { block, cause, .. } in self.erasing.drain(..) {
                 *guard.counters.blocks_emptied(cause) += 1;
-                if failed && inner.flash.is_unstable(block) {
+                if failed && core.flash.is_unstable(block) {
                     guard.counters.erase_failures += 1;
-                    inner.fail(&mut guard, block);
+                    fail(core, &mut guard, block);
                 }
                 guard.blocks.erased(block);
             }
             guard.note_erase(self.die);
             guard.refresh(self.die);
         }
-        self.inner.erased_some();
-        self.inner.dispatch();
+        self.core.signals.purged.notify_all();
+        dispatch(&self.core);
     }
 
     /// Receives the units read. An unreadable one is read once more; if that fails too, it is lost, and moved
     /// as unreadable.
     fn receive(&mut self, failed: bool) {
-        let Self { inner, ticket, bundles, reading, again, .. } = self;
+        let Self { core, ticket, bundles, reading, again, .. } = self;
         let Bundle { carry, contents, .. } = &mut bundles[0];
         let start = contents.len();
         if failed {
@@ -671,7 +673,7 @@ impl Collector {
         debug_assert_eq!(contents.len() - start, reading.len(), "each unit read has a content");
         for (moved, content) in reading.iter().zip(&mut contents[start..]) {
             if moved.is_known() {
-                *content = inner.base.content(moved.lpa);
+                *content = core.base.content(moved.lpa);
             }
         }
         if !failed {
@@ -685,7 +687,7 @@ impl Collector {
                 continue;
             }
             let content = match ticket.is_unreadable(index) {
-                true => inner.substitute(moved.lpa),
+                true => substitute(core, moved.lpa),
                 false => std::mem::take(&mut contents[start + index]),
             };
             contents[kept] = content;
@@ -721,10 +723,10 @@ impl Collector {
             }
             self.switch_bundle(index);
         }
-        let inner = &*self.inner;
-        let mut guard = inner.state.borrow_mut();
+        let core = &*self.core;
+        let mut guard = core.state.borrow_mut();
         let state = &mut *guard;
-        inner.settle_extents(state);
+        core.settle_extents(state);
         let moving = &mut state.collecting.moving[self.die as usize];
         moving.clear();
         let held = self.bundles.iter().flat_map(|bundle| &bundle.held);
@@ -733,9 +735,9 @@ impl Collector {
 
     fn switch_bundle(&mut self, index: usize) {
         let lane = self.lane(index);
-        let Self { inner, bundles, victims, die, .. } = self;
+        let Self { core, bundles, victims, die, .. } = self;
         let Bundle { held, flying, .. } = &mut bundles[index];
-        let mut guard = inner.state.borrow_mut();
+        let mut guard = core.state.borrow_mut();
         let state = &mut *guard;
         debug_assert_eq!(held.iter().map(|program| program.units as usize).sum::<usize>(), flying.len());
         // No later program can destroy the last stripe of a wordline, nor one in a closed or failed
@@ -746,7 +748,7 @@ impl Collector {
         let safe = held.iter().rposition(is_safe).map_or(0, |last| last + 1);
         let mut moved = 0;
         for program in held.drain(..safe) {
-            let first = inner.geometry.ppa(program.block, program.stripe, 0).0;
+            let first = core.geometry.ppa(program.block, program.stripe, 0).0;
             let mut valid = 0;
             let units = &flying[moved..moved + program.units as usize];
             let mut next = (first..).map(Ppa);
@@ -772,9 +774,9 @@ impl Collector {
     /// wordlines.
     #[cold]
     fn sort_out(&mut self, index: usize) {
-        let Self { inner, bundles, again, .. } = self;
+        let Self { core, bundles, again, .. } = self;
         let Bundle { held, flying, .. } = &mut bundles[index];
-        let mut guard = inner.state.borrow_mut();
+        let mut guard = core.state.borrow_mut();
         let state = &mut *guard;
         let mut left = std::mem::take(flying).into_iter();
         // A failed program may have destroyed earlier stripes of its wordline, so each stripe is checked for
@@ -782,7 +784,7 @@ impl Collector {
         let mut failed = Vec::new();
         held.retain(|program| {
             let units = left.by_ref().take(program.units as usize);
-            let is_there = inner.flash.stripe_number(program.block, program.stripe) == Some(program.number);
+            let is_there = core.flash.stripe_number(program.block, program.stripe) == Some(program.number);
             if is_there {
                 flying.extend(units);
             } else {
@@ -793,78 +795,53 @@ impl Collector {
         });
         debug_assert!(left.next().is_none(), "each unit belongs to a stripe that was programmed");
         for block in failed {
-            inner.fail(state, block);
+            fail(core, state, block);
             state.blocks.programmed(block, 0);
         }
     }
 }
 
-impl Inner {
-    /// The content to move in place of an unreadable unit: unreadable, or, for a translation page, the
-    /// present map entries. An empty page would make recovery find every unit in its base state.
-    #[cold]
-    fn substitute(&self, lpa: u64) -> Content {
-        let mut state = self.state.borrow_mut();
-        match self.space.kind(lpa) {
-            UnitKind::Map(page) => {
-                state.counters.map_reads_failed += 1;
-                state.page_content(page as u32, self.config.keep)
-            }
-            _ => {
-                state.counters.units_lost += 1;
-                Content::unreadable()
-            }
+/// The content to move in place of an unreadable unit: unreadable, or, for a translation page, the
+/// present map entries. An empty page would make recovery find every unit in its base state.
+#[cold]
+fn substitute(core: &Core, lpa: u64) -> Content {
+    let mut state = core.state.borrow_mut();
+    match core.space.kind(lpa) {
+        UnitKind::Map(page) => {
+            state.counters.map_reads_failed += 1;
+            state.page_content(page as u32, core.config.keep)
+        }
+        _ => {
+            state.counters.units_lost += 1;
+            Content::unreadable()
         }
     }
+}
+
+/// Submits a read for garbage collection. The contents are known in advance where they are those of the
+/// base state.
+fn submit_read(
+    core: &Core,
+    first: Ppa,
+    mask: u64,
+    is_known: bool,
+    priority: Priority,
+    ticket: &Ticket,
+) -> usize {
+    match is_known {
+        true => core.flash.submit_known_read(first, mask, priority, ticket),
+        false => core.flash.submit_read(first, mask, priority, ticket),
+    }
+}
+
+/// Whether an emptied superblock may be erased. One that does not become free waits for one that is, so
+/// that the last free superblock never holds anything but duplicates.
+fn may_erase(state: &State, block: BlockId, die: u32) -> bool {
+    state.blocks.gives_back(block) || state.blocks.free(die) > 0
 }
 
 /// Counts units of a victim as moved, or as no longer needing it.
 fn done(victims: &mut [Emptied], block: BlockId, units: u32) {
     let victim = victims.iter_mut().find(|victim| victim.block == block);
     victim.expect("a victim stays in the list until all of it has been moved").outstanding -= units;
-}
-
-impl State {
-    /// Number of the host's streams that can get a stripe in a die.
-    fn streams_with_space(&self, die: u32) -> usize {
-        let streams = 0..self.filling.lanes.len() as u8;
-        streams.filter(|stream| self.blocks.has_space(die, Lane::Host(*stream))).count()
-    }
-
-    /// Whether a stream of the host can get no stripe in a die.
-    pub(in crate::ftl) fn is_awaited(&self, die: u32) -> bool {
-        self.streams_with_space(die) < self.filling.lanes.len()
-    }
-
-    /// Whether an emptied superblock may be erased. One that does not become free waits for one that is, so
-    /// that the last free superblock never holds anything but duplicates.
-    fn may_erase(&self, block: BlockId, die: u32) -> bool {
-        self.blocks.gives_back(block) || self.blocks.free(die) > 0
-    }
-
-    /// Whether the latest programmed version of a unit is at `from`, according to its map entry, or to the
-    /// slot of its buffered version.
-    #[inline]
-    pub(in crate::ftl) fn holds(&self, entry: Entry, from: Entry) -> bool {
-        entry == from || entry.as_slot().is_some_and(|slot| self.buffer.slot(slot).old == from)
-    }
-
-    /// Changes a unit's location in flash to `to`, if it is still `from`.
-    #[inline]
-    pub(in crate::ftl) fn relocate(&mut self, lpa: u64, from: Entry, to: Entry) -> bool {
-        let entry = self.map.table.get(lpa);
-        if entry == from {
-            self.map.table.set(lpa, to);
-            self.map.changed(lpa, to, Route::OWN);
-            return true;
-        }
-        match entry.as_slot() {
-            Some(slot) if self.buffer.slot(slot).old == from => {
-                self.buffer.slot_mut(slot).old = to;
-                self.map.changed(lpa, to, Route::OWN);
-                true
-            }
-            _ => false,
-        }
-    }
 }

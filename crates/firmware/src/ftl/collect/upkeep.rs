@@ -7,9 +7,9 @@
 
 use crate::ftl::blocks::Queue;
 use crate::ftl::collect::collecting::{Begun, Cause, InitialUpkeep, TURN};
+use crate::ftl::core::Core;
 use crate::ftl::counters::FtlCounters;
-use crate::ftl::inner::Inner;
-use crate::ftl::inner::State;
+use crate::ftl::state::State;
 use byteway_flash::{BlockId, Priority};
 
 impl Cause {
@@ -62,23 +62,23 @@ impl State {
     /// The superblock that a die's collector should empty next. It is no longer closed.
     pub(in crate::ftl) fn next_victim(
         &mut self,
-        inner: &Inner,
+        core: &Core,
         die: u32,
         standing: &Standing,
     ) -> Option<(BlockId, Cause)> {
         if let Some(begun) = self.collecting.upkeep[die as usize].begun.take() {
             return Some(begun);
         }
-        let config = &inner.config;
-        let (reserve, start) = (inner.reserve(), inner.start());
+        let config = &core.config;
+        let (reserve, start) = (core.reserve(), core.start());
         let free = self.blocks.free(die) + standing.erasing;
         // Superblocks being erased are as good as free, and present victims will be without a further choice.
         let is_short = free + standing.victims <= start;
         let its_turn = !is_short || self.collecting.upkeep[die as usize].since >= TURN;
-        let is_claimed = its_turn && self.is_due(inner, die);
+        let is_claimed = its_turn && self.is_due(core, die);
         self.blocks.claim(die, is_claimed);
         self.refresh(die);
-        if is_claimed && let Some(found) = self.take_due(inner, die) {
+        if is_claimed && let Some(found) = self.take_due(core, die) {
             self.collecting.upkeep[die as usize].since = 0;
             return Some(found);
         }
@@ -87,13 +87,13 @@ impl State {
         let is_idle = self.collecting.is_idle
             && config.upkeep.background.is_some_and(|it| free + standing.victims < it.free_blocks);
         let is_doomed = self.blocks.doomed_of(die) > 0;
-        let is_in_window = self.stays_in_window(die, free + standing.victims);
+        let is_in_window = self.collecting.upkeep[die as usize].stays_in_window(free + standing.victims);
         if !is_wanted && !is_idle && !is_doomed && !is_in_window {
             return None;
         }
         let fits = free > 0 || standing.victims > 0 && self.blocks.has_collectors_stripes(die);
-        let wordline = self.filling.wordline() * inner.geometry.units_per_stripe();
-        let valid_most = inner.geometry.units_per_block().saturating_sub(wordline);
+        let wordline = self.filling.wordline() * core.geometry.units_per_stripe();
+        let valid_most = core.geometry.units_per_block().saturating_sub(wordline);
         // An empty victim needs no space.
         let valid_most = if fits { valid_most } else { 0 };
         let victim = self.blocks.take_victim(die, valid_most);
@@ -109,7 +109,7 @@ impl State {
                     _ => Cause::Space,
                 };
                 if is_wanted && !is_in_window {
-                    inner.signals.collection_begun.notify_one();
+                    core.signals.collection_begun.notify_one();
                 }
                 Some((block, cause))
             }
@@ -117,7 +117,7 @@ impl State {
                 // No further gain is possible, so the window of the die ends.
                 self.collecting.upkeep[die as usize].window = 0;
                 self.blocks.starve(die);
-                if self.is_due(inner, die) { self.take_due(inner, die) } else { None }
+                if self.is_due(core, die) { self.take_due(core, die) } else { None }
             }
         }
     }
@@ -142,17 +142,17 @@ impl State {
     }
 
     /// Whether a die has work other than garbage collection for space.
-    fn is_due(&mut self, inner: &Inner, die: u32) -> bool {
+    fn is_due(&mut self, core: &Core, die: u32) -> bool {
         self.blocks.is_queued(die, Queue::Retiring)
             || !self.is_read_only()
                 && (self.blocks.is_queued(die, Queue::Refreshing)
-                    || self.is_uneven(inner, die)
+                    || self.is_uneven(core, die)
                     || self.is_to_fold(die))
     }
 
     /// Takes the next such work, if a superblock is free beyond the reserve.
-    fn take_due(&mut self, inner: &Inner, die: u32) -> Option<(BlockId, Cause)> {
-        if self.blocks.free(die) <= inner.reserve() {
+    fn take_due(&mut self, core: &Core, die: u32) -> Option<(BlockId, Cause)> {
+        if self.blocks.free(die) <= core.reserve() {
             return None;
         }
         if let Some(block) = self.blocks.take_queued(die, Queue::Retiring) {
@@ -164,7 +164,7 @@ impl State {
         if let Some(block) = self.blocks.take_queued(die, Queue::Refreshing) {
             return Some((block, Cause::Refresh));
         }
-        if self.is_uneven(inner, die) {
+        if self.is_uneven(core, die) {
             let coldest = self.collecting.upkeep[die as usize].coldest.take()?;
             self.blocks.take_closed(coldest);
             return Some((coldest, Cause::Level));
@@ -187,8 +187,8 @@ impl State {
     /// collected anyway. It waits until a worn superblock is free, which takes the cold data and is then not
     /// erased for as long as the others need to catch up: moved to a little-worn superblock, the same data
     /// would soon be moved again.
-    fn is_uneven(&mut self, inner: &Inner, die: u32) -> bool {
-        let Some(limit) = inner.config.upkeep.wear.static_spread else { return false };
+    fn is_uneven(&mut self, core: &Core, die: u32) -> bool {
+        let Some(limit) = core.config.upkeep.wear.static_spread else { return false };
         let State { collecting, blocks, .. } = self;
         let of_die = &mut collecting.upkeep[die as usize];
         if !std::mem::replace(&mut of_die.looked, true) {
@@ -217,5 +217,10 @@ impl State {
     pub(in crate::ftl) fn priority(&self, die: u32, cause: Cause) -> Priority {
         let awaited = matches!(cause, Cause::Space | Cause::Window) || self.is_awaited(die);
         if awaited { Priority::Collector } else { Priority::Background }
+    }
+
+    /// Whether a stream of the host can get no stripe in a die.
+    fn is_awaited(&self, die: u32) -> bool {
+        self.streams_with_space(die) < self.filling.lanes.len()
     }
 }

@@ -12,84 +12,79 @@
 
 use crate::ftl::config::InjectedDefect;
 use crate::ftl::config::MediaError;
-use crate::ftl::durable::Checkpoints;
-use crate::ftl::durable::root::{PageRun, Root};
-use crate::ftl::inner::Inner;
-use crate::ftl::inner::State;
+use crate::ftl::core::Core;
+use crate::ftl::journal::checkpoints::Checkpoints;
+use crate::ftl::journal::root::{PageRun, Root};
+use crate::ftl::journal::writer::journal_moved;
 use crate::ftl::map::table::{Entry, EntryKind};
+use crate::ftl::paging::clean::read_away;
+use crate::ftl::paging::reach::read_back;
+use crate::ftl::state::State;
+use crate::ftl::write::dispatch::dispatch;
+use crate::ftl::write::settle::{settle_parts, settle_units};
 use std::rc::Rc;
 
 /// The task that writes checkpoints.
-pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
+pub(in crate::ftl) async fn run(core: Rc<Core>) {
     loop {
-        inner.signals.checkpoint.notified().await;
+        core.signals.checkpoint.notified().await;
         loop {
             let (turn, is_shutdown) = {
-                let checkpoints = &mut inner.state.borrow_mut().checkpoints;
+                let checkpoints = &mut core.state.borrow_mut().checkpoints;
                 if checkpoints.asked == checkpoints.done {
                     break;
                 }
                 (checkpoints.asked, std::mem::take(&mut checkpoints.is_shutdown))
             };
-            if is_shutdown && inner.config.canary == Some(InjectedDefect::StallShutdown) {
+            if is_shutdown && core.config.canary == Some(InjectedDefect::StallShutdown) {
                 std::future::pending::<()>().await;
             }
-            let written = inner.write_checkpoint(is_shutdown).await;
-            let checkpoints = &mut inner.state.borrow_mut().checkpoints;
+            let written = write_checkpoint(&core, is_shutdown).await;
+            let checkpoints = &mut core.state.borrow_mut().checkpoints;
             checkpoints.done = turn;
             if is_shutdown {
                 checkpoints.failed = written.err(); // fails without free space
             }
-            inner.signals.settled.notify_all();
+            core.signals.settled.notify_all();
         }
     }
 }
 
-impl State {
-    /// Lowest number of a host stripe that is unfinished, or that failed and whose units are not programmed
-    /// yet; with several streams, that could have held a unit that still waits. Everything numbered later is
-    /// in stripes from there on, though these may be finished.
-    fn first_unfinished(&self) -> u64 {
-        let in_flight = self.filling.jobs.iter().filter_map(|job| job.number);
-        let late = self.buffer.iter().filter_map(|slot| slot.first_stripe);
-        in_flight.chain(self.filling.lowest_held()).chain(late).min().unwrap_or(self.filling.next_number)
-    }
+/// Lowest number of a host stripe that is unfinished, or that failed and whose units are not programmed
+/// yet; with several streams, that could have held a unit that still waits. Everything numbered later is
+/// in stripes from there on, though these may be finished.
+fn first_unfinished(state: &State) -> u64 {
+    let in_flight = state.filling.jobs.iter().filter_map(|job| job.number);
+    let late = state.buffer.iter().filter_map(|slot| slot.first_stripe);
+    in_flight.chain(state.filling.lowest_held()).chain(late).min().unwrap_or(state.filling.next_number)
+}
 
-    /// Runs of the translation pages in flash.
-    fn page_runs(&self) -> Vec<PageRun> {
-        let mut runs: Vec<PageRun> = Vec::new();
-        let units = self.map.pages.unit(0)..self.map.pages.unit(self.map.pages.count());
-        self.map.table.each_changed(units, |unit, entry| {
-            let page = (unit - self.map.pages.unit(0)) as u32;
-            let place = self.buffer.in_flash(entry);
-            match (place.kind(), runs.last_mut()) {
-                (EntryKind::Base | EntryKind::Slot(_) | EntryKind::Lost, _) => {}
-                (EntryKind::Unmapped, Some(last))
-                    if last.place == place && last.first + last.count == page =>
-                {
-                    last.count += 1;
-                }
-                _ => runs.push(PageRun { first: page, count: 1, place }),
+/// Runs of the translation pages in flash.
+fn page_runs(state: &State) -> Vec<PageRun> {
+    let mut runs: Vec<PageRun> = Vec::new();
+    let units = state.map.pages.unit(0)..state.map.pages.unit(state.map.pages.count());
+    state.map.table.each_changed(units, |unit, entry| {
+        let page = (unit - state.map.pages.unit(0)) as u32;
+        let place = state.buffer.in_flash(entry);
+        match (place.kind(), runs.last_mut()) {
+            (EntryKind::Base | EntryKind::Slot(_) | EntryKind::Lost, _) => {}
+            (EntryKind::Unmapped, Some(last)) if last.place == place && last.first + last.count == page => {
+                last.count += 1;
             }
-        });
-        runs
-    }
+            _ => runs.push(PageRun { first: page, count: 1, place }),
+        }
+    });
+    runs
+}
 
-    /// Whether the last root is still complete and up to date.
-    fn is_as_written(&self) -> bool {
-        (self.checkpoints.is_clean || self.checkpoints.power_cycles == 0)
-            && self.buffer.used() == 0
-            && self.parts.len() == 0
-            && self.journal.is_empty()
-            && !self.checkpoints.is_over
-            && self.map.pages.dirty().next().is_none()
-    }
-
-    /// Whether a checkpoint is due, after `every` programmed units.
-    pub(in crate::ftl) fn is_checkpoint_due(&self, every: u64) -> bool {
-        let Checkpoints { units_then, asked, done, .. } = self.checkpoints;
-        every > 0 && asked == done && self.counters.units_programmed() - units_then >= every
-    }
+/// Whether the last root is still complete and up to date.
+fn is_as_written(state: &State) -> bool {
+    (state.checkpoints.is_clean || state.checkpoints.power_cycles == 0)
+        && state.buffer.used() == 0
+        && state.parts.len() == 0
+        && state.journal.is_empty()
+        && !state.checkpoints.is_over
+        && state.map.pages.dirty().next().is_none()
 }
 
 /// Units that hosts have written and deallocated.
@@ -97,149 +92,137 @@ fn host_changes(state: &State) -> (u64, u64) {
     (state.counters.user_units_written, state.counters.units_deallocated)
 }
 
-impl Inner {
-    /// Requests a checkpoint, unless one is in progress.
-    pub(in crate::ftl) fn want_checkpoint(&self) {
-        let checkpoints = &mut self.state.borrow_mut().checkpoints;
-        if checkpoints.asked == checkpoints.done {
-            checkpoints.asked += 1;
-            self.signals.checkpoint.notify_one();
+/// Writes everything to flash, and a checkpoint unless nothing is new. The checkpoint task does the
+/// writing, so it completes even if the caller is dropped by a reset.
+///
+/// # Errors
+/// [`MediaError::WriteProtected`] at the end of life, if flash has no free space; there is no checkpoint
+/// then.
+pub(in crate::ftl) async fn shut_down(core: &Core) -> Result<(), MediaError> {
+    // A checkpoint in progress may not cover what was settled since it began.
+    while is_checkpoint_pending(core) {
+        core.signals.settled.notified().await;
+    }
+    let turn = {
+        let checkpoints = &mut core.state.borrow_mut().checkpoints;
+        checkpoints.asked += 1;
+        checkpoints.is_shutdown = true;
+        checkpoints.asked
+    };
+    core.signals.checkpoint.notify_one();
+    while core.state.borrow().checkpoints.done < turn {
+        core.signals.settled.notified().await;
+    }
+    core.state.borrow().checkpoints.failed.map_or(Ok(()), Err)
+}
+
+fn is_checkpoint_pending(core: &Core) -> bool {
+    let Checkpoints { asked, done, .. } = core.state.borrow().checkpoints;
+    asked != done
+}
+
+/// Writes a checkpoint of everything settled at its start. It first settles a little more, so that
+/// present journal records are covered.
+///
+/// # Errors
+/// [`MediaError::WriteProtected`] at the end of life, since the pages need space. The last root then
+/// stays in force.
+async fn write_checkpoint(core: &Core, is_clean: bool) -> Result<(), MediaError> {
+    if is_clean {
+        settle_parts(core).await?;
+        if is_as_written(&core.state.borrow()) {
+            return Ok(());
         }
     }
-
-    /// Writes everything to flash, and a checkpoint unless nothing is new. The checkpoint task does the
-    /// writing, so it completes even if the caller is dropped by a reset.
-    ///
-    /// # Errors
-    /// [`MediaError::WriteProtected`] at the end of life, if flash has no free space; there is no checkpoint
-    /// then.
-    pub(in crate::ftl) async fn shut_down(&self) -> Result<(), MediaError> {
-        // A checkpoint in progress may not cover what was settled since it began.
-        while self.is_checkpoint_pending() {
-            self.signals.settled.notified().await;
-        }
-        let turn = {
-            let checkpoints = &mut self.state.borrow_mut().checkpoints;
-            checkpoints.asked += 1;
-            checkpoints.is_shutdown = true;
-            checkpoints.asked
-        };
-        self.signals.checkpoint.notify_one();
-        while self.state.borrow().checkpoints.done < turn {
-            self.signals.settled.notified().await;
-        }
-        self.state.borrow().checkpoints.failed.map_or(Ok(()), Err)
-    }
-
-    fn is_checkpoint_pending(&self) -> bool {
-        let Checkpoints { asked, done, .. } = self.state.borrow().checkpoints;
-        asked != done
-    }
-
-    /// Writes a checkpoint of everything settled at its start. It first settles a little more, so that
-    /// present journal records are covered.
-    ///
-    /// # Errors
-    /// [`MediaError::WriteProtected`] at the end of life, since the pages need space. The last root then
-    /// stays in force.
-    async fn write_checkpoint(&self, is_clean: bool) -> Result<(), MediaError> {
-        if is_clean {
-            self.settle_parts().await?;
-            if self.state.borrow().is_as_written() {
-                return Ok(());
-            }
-        }
-        self.check_checkpoints()?;
-        self.settle_units().await?;
-        // All fields of the root, and the set of dirty pages, are taken in one step: the root must cover
-        // exactly what these pages reflect.
-        let (mut root, dirty, given) = {
-            let mut guard = self.state.borrow_mut();
-            let state = &mut *guard;
-            state.checkpoints.units_then = state.counters.units_programmed();
-            let root = Root {
-                generation: state.checkpoints.generation + 1,
-                settled: state.buffer.settled(),
-                first_stripe: state.first_unfinished(),
-                power_cycles: state.checkpoints.power_cycles,
-                unsafe_shutdowns: state.checkpoints.unsafe_shutdowns,
-                is_clean,
-                moving: state
-                    .collecting
-                    .moving
-                    .iter()
-                    .flatten()
-                    .map(|(block, stripe)| (block.0, *stripe))
-                    .collect(),
-                ..Root::default()
-            };
-            state.journal.seal(root.settled);
-            (root, state.map.pages.dirty(), host_changes(state))
-        };
-        for page in dirty {
-            if !self.state.borrow().map.pages.is_dirty(page) || self.is_marked(page) {
-                continue;
-            }
-            self.read_away(&[page]).await;
-            self.read_back(page).await;
-            let permit = self.slots(1).await?;
-            let taken = self.state.borrow_mut().buffer_page(page, self.config.keep);
-            permit.forget();
-            if !taken {
-                self.credits.release(1);
-            }
-            self.dispatch();
-        }
-        // The root may name a page only once it is programmed.
-        self.settle_units().await?;
-        self.check_checkpoints()?; // the end of life may have come meanwhile
-        let bytes = {
-            let state = self.state.borrow();
-            root.pages = state.page_runs();
-            // What came meanwhile is not in the pages.
-            root.is_clean &= given == host_changes(&state);
-            (root.next_sequence, root.next_number) =
-                (state.buffer.next_sequence(), state.filling.next_number);
-            debug_assert!(root.first_stripe <= root.next_number && root.settled <= root.next_sequence);
-            root.encode()
-        };
-        self.flash.write_root((root.generation % 2) as usize, bytes).await;
-        // Only now: a cut before this point must find the records in the journal.
-        let mut guard = self.state.borrow_mut();
+    check_checkpoints(core)?;
+    settle_units(core).await?;
+    // All fields of the root, and the set of dirty pages, are taken in one step: the root must cover
+    // exactly what these pages reflect.
+    let (mut root, dirty, given) = {
+        let mut guard = core.state.borrow_mut();
         let state = &mut *guard;
-        debug_assert_eq!(
-            state.checkpoints.generation + 1,
-            root.generation,
-            "one checkpoint is written at a time"
-        );
-        debug_assert!(root.settled <= state.buffer.settled(), "what was settled stays settled");
-        (state.checkpoints.generation, state.checkpoints.is_clean) = (root.generation, root.is_clean);
-        state.counters.checkpoints += 1;
-        self.flash.cut_journal(state.journal.pass(root.settled));
-        drop(guard);
-        self.journal_moved();
-        Ok(())
-    }
-
-    /// Fails if no further checkpoint is possible.
-    fn check_checkpoints(&self) -> Result<(), MediaError> {
-        if self.state.borrow().checkpoints.is_over { Err(MediaError::WriteProtected) } else { Ok(()) }
-    }
-
-    /// Whether a page of unmapped units that is not in flash is recorded as a mark in the root instead.
-    fn is_marked(&self, page: u32) -> bool {
-        let mut guard = self.state.borrow_mut();
-        let state = &mut *guard;
-        let unit = state.map.pages.unit(page);
-        let entry = state.map.table.get(unit);
-        let is_blank = matches!(entry, Entry::BASE | Entry::UNMAPPED)
-            && state.map.table.is_blank(state.map.pages.units(page));
-        if is_blank {
-            let die = state.lose(&self.base, unit, entry);
-            die.inspect(|die| self.signals.collectors[*die as usize].notify_one());
-            state.map.table.set(unit, Entry::UNMAPPED);
-            state.map.written(page);
+        state.checkpoints.units_then = state.counters.units_programmed();
+        let root = Root {
+            generation: state.checkpoints.generation + 1,
+            settled: state.buffer.settled(),
+            first_stripe: first_unfinished(state),
+            power_cycles: state.checkpoints.power_cycles,
+            unsafe_shutdowns: state.checkpoints.unsafe_shutdowns,
+            is_clean,
+            moving: state
+                .collecting
+                .moving
+                .iter()
+                .flatten()
+                .map(|(block, stripe)| (block.0, *stripe))
+                .collect(),
+            ..Root::default()
+        };
+        state.journal.seal(root.settled);
+        (root, state.map.pages.dirty(), host_changes(state))
+    };
+    for page in dirty {
+        if !core.state.borrow().map.pages.is_dirty(page) || is_marked(core, page) {
+            continue;
         }
-        is_blank
+        read_away(core, &[page]).await;
+        read_back(core, page).await;
+        let permit = core.slots(1).await?;
+        let taken = core.state.borrow_mut().buffer_page(page, core.config.keep);
+        permit.forget();
+        if !taken {
+            core.credits.release(1);
+        }
+        dispatch(core);
     }
+    // The root may name a page only once it is programmed.
+    settle_units(core).await?;
+    check_checkpoints(core)?; // the end of life may have come meanwhile
+    let bytes = {
+        let state = core.state.borrow();
+        root.pages = page_runs(&state);
+        // What came meanwhile is not in the pages.
+        root.is_clean &= given == host_changes(&state);
+        (root.next_sequence, root.next_number) = (state.buffer.next_sequence(), state.filling.next_number);
+        debug_assert!(root.first_stripe <= root.next_number && root.settled <= root.next_sequence);
+        root.encode()
+    };
+    core.flash.write_root((root.generation % 2) as usize, bytes).await;
+    // Only now: a cut before this point must find the records in the journal.
+    let mut guard = core.state.borrow_mut();
+    let state = &mut *guard;
+    debug_assert_eq!(
+        state.checkpoints.generation + 1,
+        root.generation,
+        "one checkpoint is written at a time"
+    );
+    debug_assert!(root.settled <= state.buffer.settled(), "what was settled stays settled");
+    (state.checkpoints.generation, state.checkpoints.is_clean) = (root.generation, root.is_clean);
+    state.counters.checkpoints += 1;
+    core.flash.cut_journal(state.journal.pass(root.settled));
+    drop(guard);
+    journal_moved(core);
+    Ok(())
+}
+
+/// Fails if no further checkpoint is possible.
+fn check_checkpoints(core: &Core) -> Result<(), MediaError> {
+    if core.state.borrow().checkpoints.is_over { Err(MediaError::WriteProtected) } else { Ok(()) }
+}
+
+/// Whether a page of unmapped units that is not in flash is recorded as a mark in the root instead.
+fn is_marked(core: &Core, page: u32) -> bool {
+    let mut guard = core.state.borrow_mut();
+    let state = &mut *guard;
+    let unit = state.map.pages.unit(page);
+    let entry = state.map.table.get(unit);
+    let is_blank = matches!(entry, Entry::BASE | Entry::UNMAPPED)
+        && state.map.table.is_blank(state.map.pages.units(page));
+    if is_blank {
+        let die = state.lose(&core.base, unit, entry);
+        die.inspect(|die| core.signals.wake_collector(*die));
+        state.map.table.set(unit, Entry::UNMAPPED);
+        state.map.written(page);
+    }
+    is_blank
 }

@@ -1,18 +1,11 @@
 //! Media of a drive: new ones in memory, and ones in files, whose parameters are checked. The names and
 //! values in the file `format` are written by [`format()`] and read by [`told_by`].
 
-use crate::ftl::Maintenance;
-use crate::ftl::Region;
-use crate::ftl::Space;
-use crate::ftl::SteadyTiming;
 use crate::ftl::base::{BaseState, Written};
-use crate::ftl::config::{Base, FtlConfig, FtlError};
-use crate::ftl::inner::Ftl;
-use crate::ftl::validate;
-use crate::placement::Placement;
-use crate::site::Site;
-use crate::work::Cycles;
-use byteway_clock::{Clock, Delay, Rate};
+use crate::ftl::config::{Base, FtlConfig, FtlError, Maintenance, Region, SteadyTiming};
+use crate::ftl::space::Space;
+use crate::ftl::validate::validate;
+use byteway_clock::Delay;
 use byteway_content::BlockSize;
 use byteway_flash::file::{self, Files, Format, OpenError, OpenReport, Overlay, Tuning};
 use byteway_flash::{Geometry, Medium, SlcTiming, Timing};
@@ -50,59 +43,45 @@ pub enum MediumError {
     Untold(&'static str),
 }
 
-impl Ftl {
-    /// A new medium in the base state of `config`.
-    ///
-    /// # Errors
-    /// Same as [`Ftl::new`].
-    pub fn medium(geometry: Geometry, config: &FtlConfig) -> Result<Medium, FtlError> {
-        geometry.validate()?;
-        validate(&geometry, config)?;
-        let base = Rc::new(BaseState::new(geometry, config));
-        let mut medium = Medium::new(geometry, Rc::new(Written(base)));
+/// A new medium in the base state of `config`.
+pub(in crate::ftl) fn new(geometry: Geometry, config: &FtlConfig) -> Result<Medium, FtlError> {
+    geometry.validate()?;
+    validate(&geometry, config)?;
+    let base = Rc::new(BaseState::new(geometry, config));
+    let mut medium = Medium::new(geometry, Rc::new(Written(base)));
+    medium.mark_bad(config.factory_bad(&geometry));
+    Ok(medium)
+}
+
+/// The medium in these files, or a new one if there are none.
+pub(in crate::ftl) fn open(
+    geometry: Geometry,
+    timing: &Timing,
+    config: &FtlConfig,
+    files: Arc<dyn Files>,
+    tuning: Tuning,
+) -> Result<(Medium, OpenReport), MediumError> {
+    geometry.validate().map_err(FtlError::from)?;
+    validate(&geometry, config)?;
+    let base = Rc::new(Written(Rc::new(BaseState::new(geometry, config))));
+    let (mut medium, opened) = Medium::open(files, &format(geometry, timing, config), base, tuning)?;
+    if medium.is_new() {
         medium.mark_bad(config.factory_bad(&geometry));
-        Ok(medium)
     }
+    Ok((medium, opened))
+}
 
-    /// The medium in these files, or a new one if there are none. The files must be of a drive with this
-    /// geometry and capacity, as many page types as `timing` has, and the base state of `config`.
-    ///
-    /// # Errors
-    /// [`MediumError`] for invalid parameters, if the files belong to another drive or are damaged, or on a
-    /// system error.
-    pub fn open_medium(
-        geometry: Geometry,
-        timing: &Timing,
-        config: &FtlConfig,
-        files: Arc<dyn Files>,
-        tuning: Tuning,
-    ) -> Result<(Medium, OpenReport), MediumError> {
-        geometry.validate().map_err(FtlError::from)?;
-        validate(&geometry, config)?;
-        let base = Rc::new(Written(Rc::new(BaseState::new(geometry, config))));
-        let (mut medium, opened) = Medium::open(files, &format(geometry, timing, config), base, tuning)?;
-        if medium.is_new() {
-            medium.mark_bad(config.factory_bad(&geometry));
-        }
-        Ok((medium, opened))
-    }
-
-    /// A translation layer for inspecting these files. It behaves as if powered on, takes no modelled time,
-    /// and keeps all changes in memory. Its parameters come from the files, as far as their contents depend
-    /// on them.
-    ///
-    /// # Errors
-    /// [`MediumError`] if the files hold no drive, are damaged, or lack a parameter.
-    pub fn look(clock: &Clock, files: Arc<dyn Files>) -> Result<Ftl, MediumError> {
-        let format = file::look(&*files)?.format;
-        let (timing, config) = told_by(&format)?;
-        let config = FtlConfig { accepts_losses: true, ..config };
-        let files = Arc::new(Overlay::new(files));
-        let (medium, _) = Self::open_medium(format.geometry, &timing, &config, files, Tuning::default())?;
-        let site = Site::new(clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1_000_000_000));
-        let placement = Placement::all_at(&site, Cycles::FREE);
-        Ok(Self::power_on(clock, placement, format.geometry, timing, config, medium)?)
-    }
+/// What is needed to power a drive on over these files without changing them: its geometry, times of none, the
+/// configuration that they tell, and the medium, whose changes stay in memory.
+pub(in crate::ftl) fn overlay(
+    files: Arc<dyn Files>,
+) -> Result<(Geometry, Timing, FtlConfig, Medium), MediumError> {
+    let format = file::look(&*files)?.format;
+    let (timing, config) = told_by(&format)?;
+    let config = FtlConfig { accepts_losses: true, ..config };
+    let files = Arc::new(Overlay::new(files));
+    let (medium, _) = open(format.geometry, &timing, &config, files, Tuning::default())?;
+    Ok((format.geometry, timing, config, medium))
 }
 
 /// Parameters on which the meaning of the files depends.
@@ -273,7 +252,7 @@ mod tests {
         assert_eq!((told.base, told.rhythm, told.seed), (Base::Steady, rhythm, config.seed));
         let files = Arc::new(SimulatedFiles::new());
         let open = |config: &FtlConfig| {
-            Ftl::open_medium(GEOMETRY, &timing, config, files.clone(), Tuning::default()).map(drop)
+            super::open(GEOMETRY, &timing, config, files.clone(), Tuning::default()).map(drop)
         };
         open(&config).unwrap();
         let other = FtlConfig { rhythm: SteadyTiming { program: us(8), ..rhythm }, ..config };
@@ -288,8 +267,7 @@ mod tests {
             let files = Arc::new(SimulatedFiles::new());
             let open = |wide_map| {
                 let config = FtlConfig { user_units: 40, wide_map, ..FtlConfig::default() };
-                Ftl::open_medium(GEOMETRY, &Timing::default(), &config, files.clone(), Tuning::default())
-                    .map(drop)
+                super::open(GEOMETRY, &Timing::default(), &config, files.clone(), Tuning::default()).map(drop)
             };
             open(is_wide).unwrap();
             open(is_wide).unwrap();
@@ -308,8 +286,7 @@ mod tests {
         let open = |slc_blocks| {
             let upkeep = Maintenance { slc_blocks, ..Maintenance::default() };
             let config = FtlConfig { user_units: 40, upkeep, ..FtlConfig::default() };
-            Ftl::open_medium(GEOMETRY, &Timing::default(), &config, files.clone(), Tuning::default())
-                .map(drop)
+            super::open(GEOMETRY, &Timing::default(), &config, files.clone(), Tuning::default()).map(drop)
         };
         open(2).unwrap();
         open(2).unwrap();

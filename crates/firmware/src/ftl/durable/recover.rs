@@ -28,19 +28,20 @@
 //! a record in the journal; and a record leaves the journal only when a root is written whose pages reflect
 //! it.
 
-use crate::ftl::Base;
 use crate::ftl::blocks::{Blocks, Marks, RecoveredBlock};
 use crate::ftl::buffer::UNTRACED;
-use crate::ftl::config::InjectedDefect;
-use crate::ftl::durable::Losses;
-use crate::ftl::durable::audit::{Disagreement, UnitContent};
-use crate::ftl::durable::journal::{self, Journal, Trim};
-use crate::ftl::durable::root::Root;
-use crate::ftl::inner::{Inner, State};
+use crate::ftl::config::{Base, InjectedDefect};
+use crate::ftl::core::Core;
+use crate::ftl::finding::{Disagreement, Losses, UnitContent};
+use crate::ftl::journal::root::Root;
+use crate::ftl::journal::writer::want_checkpoint;
+use crate::ftl::journal::{self, Journal, Trim};
 use crate::ftl::map::page;
 use crate::ftl::map::pages::Pages;
 use crate::ftl::map::table::{Entry, EntryKind, Table};
 use crate::ftl::space::UnitKind;
+use crate::ftl::state::State;
+use crate::ftl::write::dispatch::dispatch;
 use crate::placement::Route;
 use byteway_content::UNIT_BYTES;
 use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
@@ -70,7 +71,7 @@ struct Winner {
 }
 
 struct Recovery<'a> {
-    inner: &'a Inner,
+    core: &'a Core,
     root: Root,
     ticket: Ticket,
     reads: u32,
@@ -99,26 +100,26 @@ struct Recovery<'a> {
 }
 
 /// The recovery task. All requests to the translation layer wait for it.
-pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
-    let began = inner.clock.now();
-    let roots = [inner.flash.read_root(0).await, inner.flash.read_root(1).await];
+pub(in crate::ftl) async fn run(core: Rc<Core>) {
+    let began = core.clock.now();
+    let roots = [core.flash.read_root(0).await, core.flash.read_root(1).await];
     let roots: Vec<Option<Root>> = roots.iter().flatten().map(|bytes| Root::decode(bytes)).collect();
-    let pages = inner.flash.read_journal().await;
+    let pages = core.flash.read_journal().await;
     if roots.contains(&None) || pages.iter().any(|page| journal::decode(page).next().is_none()) {
-        return inner.flash.refuse("a root of the map, or a record of deallocations, is damaged".to_owned());
+        return core.flash.refuse("a root of the map, or a record of deallocations, is damaged".to_owned());
     }
     let root = roots.into_iter().flatten().max_by_key(|root| root.generation).unwrap_or_default();
-    let saved = inner.power.saved.borrow().as_ref().map(|dump| dump.records.clone()).unwrap_or_default();
+    let saved = core.power.saved.borrow().as_ref().map(|dump| dump.records.clone()).unwrap_or_default();
     let mut trims: Vec<Trim> = pages.iter().flat_map(|page| journal::decode(page)).collect();
     trims.extend(journal::decode(&saved));
     let last_of = |page: &Rc<[u8]>| journal::decode(page).last().map_or(0, |trim| trim.sequence);
     let last_records: VecDeque<u64> = pages.iter().map(last_of).collect();
 
-    let mut recovery = Recovery::new(&inner, root);
+    let mut recovery = Recovery::new(&core, root);
     recovery.note_left(&trims);
     recovery.look_at_blocks().await;
     if let Err(why) = recovery.replay().await {
-        return inner.flash.refuse(why);
+        return core.flash.refuse(why);
     }
     recovery.load_pages().await;
     recovery.look_again().await;
@@ -126,64 +127,64 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     // Pages reflect everything before `settled`, deallocations included.
     trims.retain(|trim| trim.sequence >= recovery.root.settled);
     let is_clean = recovery.root.is_clean && recovery.copies.is_empty() && before == 0;
-    if inner.config.canary == Some(InjectedDefect::IgnoreTrims) {
+    if core.config.canary == Some(InjectedDefect::IgnoreTrims) {
         trims.clear();
     }
     let recovered = recovery.decide(&trims) + recovery.find_gone().await;
     let losses = recovery.losses();
     if let Some(first) = losses.findings.first()
-        && !inner.config.accepts_losses
+        && !core.config.accepts_losses
     {
         // Only the operator of the drive can be informed.
         let more = match losses.findings.len() - 1 {
             0 => String::new(),
             more => format!(" (and {more} more like it)"),
         };
-        return inner.flash.refuse(format!("{first}{more}"));
+        return core.flash.refuse(format!("{first}{more}"));
     }
     recovery.erase_unstable().await;
     recovery.read_numbers().await;
     let pending = journal::decode(&saved).collect();
-    let journal = Journal::recovered(inner.space, last_records, pending);
+    let journal = Journal::recovered(core.space, last_records, pending);
     for trim in &trims {
         recovery.next_sequence = recovery.next_sequence.max(trim.sequence + 1);
     }
     recovery.install(journal, is_clean, recovered);
-    inner.state.borrow_mut().counters.units_lost += losses.units;
-    inner.power.losses.replace(losses);
-    inner.pay_for_changes().await;
-    inner.restore_saved().await;
-    inner.power.saved.take();
-    if inner.state.borrow().blocks.is_exhausted() {
-        inner.end_life(&mut inner.state.borrow_mut());
+    core.state.borrow_mut().counters.units_lost += losses.units;
+    core.power.losses.replace(losses);
+    core.pay_for_changes().await;
+    restore_saved(&core).await;
+    core.power.saved.take();
+    if core.state.borrow().blocks.is_exhausted() {
+        core.end_life(&mut core.state.borrow_mut());
     }
-    inner.state.borrow_mut().counters.recovery_time = inner.clock.now().since(began);
-    if inner.state.borrow().parts.is_urgent() {
-        inner.signals.mergers.notify_one();
+    core.state.borrow_mut().counters.recovery_time = core.clock.now().since(began);
+    if core.state.borrow().parts.is_urgent() {
+        core.signals.mergers.notify_one();
     }
     // Last: a request may start in the same instant.
-    inner.power.is_ready.set(true);
-    inner.power.readied.notify_all();
-    inner.rouse_cornered();
-    if inner.state.borrow().journal.is_half_full() {
-        inner.want_checkpoint();
+    core.power.is_ready.set(true);
+    core.power.readied.notify_all();
+    rouse_cornered(&core);
+    if core.state.borrow().journal.is_half_full() {
+        want_checkpoint(&core);
     }
 }
 
 impl<'a> Recovery<'a> {
-    fn new(inner: &'a Inner, root: Root) -> Self {
-        let blocks = inner.geometry.total_blocks() as usize;
+    fn new(core: &'a Core, root: Root) -> Self {
+        let blocks = core.geometry.total_blocks() as usize;
         Recovery {
-            inner,
-            ticket: inner.flash.ticket(),
+            core,
+            ticket: core.flash.ticket(),
             reads: 0,
             found: vec![RecoveredBlock::default(); blocks],
             changed: vec![false; blocks],
             copies: FxHashMap::default(),
             reflects: FxHashMap::default(),
-            map: Table::new(inner.space),
-            pages: Pages::new(inner.space, inner.config.map_cache_pages.is_some()),
-            left: vec![false; inner.geometry.dies() as usize],
+            map: Table::new(core.space),
+            pages: Pages::new(core.space, core.config.map_cache_pages.is_some()),
+            left: vec![false; core.geometry.dies() as usize],
             gone: Vec::new(),
             lost_pages: Vec::new(),
             lost_units: Vec::new(),
@@ -197,7 +198,7 @@ impl<'a> Recovery<'a> {
     /// Notes which dies' collectors have left a superblock since the root.
     fn note_left(&mut self, trims: &[Trim]) {
         for trim in trims.iter().filter(|trim| trim.sequence >= self.root.settled) {
-            let dies = trim.dies_left(self.inner.space.user);
+            let dies = trim.dies_left(self.core.space.user);
             let left = self.left.iter_mut().skip(dies.start as usize);
             left.take((dies.end - dies.start) as usize).for_each(|left| *left = true);
         }
@@ -205,15 +206,15 @@ impl<'a> Recovery<'a> {
 
     /// Whether an outdated location may have been in a superblock that was left.
     fn may_be_left(&self, ppa: Ppa) -> bool {
-        self.left.get(self.inner.geometry.die_of(ppa) as usize).is_some_and(|left| *left)
+        self.left.get(self.core.geometry.die_of(ppa) as usize).is_some_and(|left| *left)
     }
 
     /// Reads a stripe's spare area, or a unit of it: both take a read of the stripe.
     async fn read(&mut self, ppa: Ppa) {
-        let mask = 1 << self.inner.geometry.unit_of_stripe(ppa);
-        self.inner.flash.submit_read(ppa, mask, Priority::HostRead, &self.ticket);
+        let mask = 1 << self.core.geometry.unit_of_stripe(ppa);
+        self.core.flash.submit_read(ppa, mask, Priority::HostRead, &self.ticket);
         self.reads += 1;
-        if self.reads >= READS_PER_DIE * self.inner.geometry.dies() {
+        if self.reads >= READS_PER_DIE * self.core.geometry.dies() {
             self.await_reads().await;
         }
     }
@@ -227,15 +228,15 @@ impl<'a> Recovery<'a> {
     /// Finds out how far each superblock is programmed, and its stripe numbers. Superblocks still in the base
     /// state cost nothing.
     async fn look_at_blocks(&mut self) {
-        let (flash, geometry) = (&self.inner.flash, self.inner.geometry);
-        let wordline = self.inner.state.borrow().filling.wordline();
+        let (flash, geometry) = (&self.core.flash, self.core.geometry);
+        let wordline = self.core.state.borrow().filling.wordline();
         // Round-robin over the dies, so that all of them read in parallel.
         let turns = (0..geometry.blocks).flat_map(|block| (0..geometry.dies()).map(move |die| (die, block)));
         for block in turns.map(|(die, block)| geometry.block(die, block)) {
             let programmed = flash.programmed_stripes(block);
             let pages = flash.stripes_of(block);
             let wordline = if flash.mode(block) == Mode::OneBit { 1 } else { wordline };
-            let base_stripes = self.inner.base.stripes(block);
+            let base_stripes = self.core.base.stripes(block);
             let is_touched =
                 flash.erases_since_made(block) > 0 || flash.is_unstable(block) || programmed != base_stripes;
             if is_touched {
@@ -272,13 +273,13 @@ impl<'a> Recovery<'a> {
     /// Names a unit that may have been written after the root, and whose spare area is damaged.
     async fn replay(&mut self) -> Result<(), String> {
         let first = self.root.first_stripe.max(1);
-        let geometry = self.inner.geometry;
+        let geometry = self.core.geometry;
         let mut stripes: Vec<(BlockId, u32)> =
             self.root.moving.iter().map(|(block, stripe)| (BlockId(*block), *stripe)).collect();
         stripes.retain(|(block, stripe)| block.0 < geometry.total_blocks() && *stripe < geometry.pages);
         for block in (0..geometry.total_blocks()).map(BlockId) {
             let RecoveredBlock { programmed, last, .. } = self.found[block.0 as usize];
-            let number = |stripe| self.inner.flash.stripe_number(block, stripe);
+            let number = |stripe| self.core.flash.stripe_number(block, stripe);
             // An unreadable stripe may have come after the root, or before. At the end of a superblock it is
             // torn, or damaged.
             let later = (0..programmed).rev().take_while(|stripe| match number(*stripe) {
@@ -301,10 +302,10 @@ impl<'a> Recovery<'a> {
                     unit.0, block.0
                 ));
             }
-            let Some(number) = self.inner.flash.stripe_number(block, stripe) else { continue };
+            let Some(number) = self.core.flash.stripe_number(block, stripe) else { continue };
             self.next_number = self.next_number.max(number + 1);
             for at in units {
-                let Some(spare) = self.inner.flash.spare(at) else { continue };
+                let Some(spare) = self.core.flash.spare(at) else { continue };
                 self.next_sequence = self.next_sequence.max(spare.sequence + 1);
                 let copy = Copy { sequence: spare.sequence, number, at };
                 self.note(spare.lpa, copy);
@@ -317,26 +318,26 @@ impl<'a> Recovery<'a> {
     /// Whether the spare area of a programmed unit is damaged, and it may hold a version that the pages of the
     /// root don't reflect. A clean root reflects everything before it.
     fn is_unknown(&self, ppa: Ppa) -> bool {
-        let geometry = self.inner.geometry;
+        let geometry = self.core.geometry;
         if !self.is_nameless(ppa) {
             return false;
         }
         let is_named = || self.root.pages.iter().any(|run| run.place == Entry::flash(ppa));
-        let number = self.inner.flash.stripe_number(geometry.block_of(ppa), geometry.stripe_of(ppa));
+        let number = self.core.flash.stripe_number(geometry.block_of(ppa), geometry.stripe_of(ppa));
         let is_before = number.is_some_and(|number| number < self.root.next_number);
         !(is_before && (self.root.is_clean || is_named()))
     }
 
     /// Whether the spare area of a programmed unit is damaged.
     fn is_nameless(&self, ppa: Ppa) -> bool {
-        self.inner.flash.own().is_some_and(|flash| flash.is_nameless(ppa))
+        self.core.flash.own().is_some_and(|flash| flash.is_nameless(ppa))
     }
 
     /// Notes a copy of a unit. The later version wins; of equal versions the one moved last.
     fn note(&mut self, lpa: u64, copy: Copy) {
         let rank = |copy: &Copy| (copy.sequence, copy.number);
         let best = self.copies.entry(lpa).or_insert(copy);
-        let is_better = match self.inner.config.canary {
+        let is_better = match self.core.config.canary {
             Some(InjectedDefect::OlderCopy) => rank(&copy) < rank(best),
             _ => rank(&copy) > rank(best),
         };
@@ -348,7 +349,7 @@ impl<'a> Recovery<'a> {
     /// Loads the translation pages: of each the version that reflects most, and among equals the one that the
     /// root names. A page that is not there, or is damaged, loses its units.
     async fn load_pages(&mut self) {
-        let space = self.inner.space;
+        let space = self.core.space;
         let runs = std::mem::take(&mut self.root.pages);
         let mut places: Vec<(u32, Ppa)> = Vec::new();
         for run in &runs {
@@ -362,7 +363,7 @@ impl<'a> Recovery<'a> {
         let (mut gone, mut missing) = (Vec::new(), Vec::new());
         for (page, ppa) in places {
             let unit = self.pages.unit(page);
-            match self.inner.flash.spare(ppa).filter(|spare| spare.lpa == unit) {
+            match self.core.flash.spare(ppa).filter(|spare| spare.lpa == unit) {
                 Some(spare) => _ = latest.insert(page, (spare.sequence, ppa)),
                 None => {
                     missing.push((page, ppa));
@@ -417,19 +418,19 @@ impl<'a> Recovery<'a> {
 
     /// Whether a superblock was opened before a stripe was numbered, and not erased since.
     fn is_opened_before(&self, ppa: Ppa, number: u64) -> bool {
-        if ppa.0 >= self.inner.geometry.total_units() {
+        if ppa.0 >= self.core.geometry.total_units() {
             return false;
         }
-        self.first_number(self.inner.geometry.block_of(ppa)).is_some_and(|first| first < number)
+        self.first_number(self.core.geometry.block_of(ppa)).is_some_and(|first| first < number)
     }
 
     /// Number of the first stripe of a superblock; if that is damaged, of the next, which is larger.
     fn first_number(&self, block: BlockId) -> Option<u64> {
-        let number = |stripe| self.inner.flash.stripe_number(block, stripe);
-        if !self.is_nameless(self.inner.geometry.ppa(block, 0, 0)) {
+        let number = |stripe| self.core.flash.stripe_number(block, stripe);
+        if !self.is_nameless(self.core.geometry.ppa(block, 0, 0)) {
             return number(0);
         }
-        (0..self.inner.flash.programmed_stripes(block)).find_map(number)
+        (0..self.core.flash.programmed_stripes(block)).find_map(number)
     }
 
     /// Loses the units of a page. Later versions and deallocations apply nevertheless.
@@ -459,8 +460,8 @@ impl<'a> Recovery<'a> {
         }
         losses.units += self.lost_units.len() as u64;
         losses.findings.extend(self.lost_units.iter().map(|(lpa, ppa)| {
-            let is_there = ppa.0 < self.inner.geometry.total_units();
-            let spare = is_there.then(|| self.inner.flash.spare(*ppa)).flatten();
+            let is_there = ppa.0 < self.core.geometry.total_units();
+            let spare = is_there.then(|| self.core.flash.spare(*ppa)).flatten();
             let holds = spare.map_or(UnitContent::Nothing, |spare| UnitContent::Unit(spare.lpa));
             Disagreement::Lost { lpa: *lpa, unit: ppa.0, holds }
         }));
@@ -469,13 +470,13 @@ impl<'a> Recovery<'a> {
 
     async fn load_page(&mut self, page: u32, reflects: u64, ppa: Ppa) {
         let mut bytes = [0; UNIT_BYTES];
-        let Some(content) = self.inner.flash.intact(ppa).await else {
+        let Some(content) = self.core.flash.intact(ppa).await else {
             return self.lose_page(page, ppa, true);
         };
         content.write_to(&mut bytes);
         self.map.set(self.pages.unit(page), Entry::flash(ppa));
         self.reflects.insert(page, reflects);
-        for (lpa, entry) in page::decode(&bytes, self.inner.space, page) {
+        for (lpa, entry) in page::decode(&bytes, self.core.space, page) {
             // A mark may have unmapped it before.
             if entry != self.map.get(lpa) {
                 self.map.set(lpa, entry);
@@ -489,7 +490,7 @@ impl<'a> Recovery<'a> {
         if first < end {
             self.map.unmap(self.pages.unit(first)..self.pages.unit(end));
         }
-        let units = self.pages.units(first).start..self.inner.space.user.min(self.pages.units(end).start);
+        let units = self.pages.units(first).start..self.core.space.user.min(self.pages.units(end).start);
         self.map.unmap(units);
     }
 
@@ -503,7 +504,7 @@ impl<'a> Recovery<'a> {
         // In order of sequence, so that a later deallocation prevails.
         trims.sort_unstable_by_key(|trim| trim.sequence);
         for Trim { first, count, sequence } in trims {
-            let end = first.saturating_add(count).min(self.inner.space.user);
+            let end = first.saturating_add(count).min(self.core.space.user);
             if first >= end {
                 continue;
             }
@@ -531,12 +532,12 @@ impl<'a> Recovery<'a> {
     }
 
     fn winner(&self, lpa: u64, copy: Copy) -> Winner {
-        let inner = self.inner;
+        let core = self.core;
         let written = self.map.get(lpa);
         let reflects =
-            self.reflects.get(&inner.space.page_of(lpa)).copied().unwrap_or(0).max(self.root.settled);
+            self.reflects.get(&core.space.page_of(lpa)).copied().unwrap_or(0).max(self.root.settled);
         let place = match written.kind() {
-            EntryKind::Base => inner.base.find(lpa),
+            EntryKind::Base => core.base.find(lpa),
             EntryKind::Flash(ppa) => Some(ppa),
             EntryKind::Unmapped | EntryKind::Slot(_) | EntryKind::Lost => None,
         };
@@ -544,9 +545,9 @@ impl<'a> Recovery<'a> {
         let said = match place {
             None => Some(0),
             Some(_) if written == Entry::BASE => self.is_in_base(lpa).then_some(0),
-            Some(ppa) => inner.flash.spare(ppa).filter(|spare| spare.lpa == lpa).map(|spare| spare.sequence),
+            Some(ppa) => core.flash.spare(ppa).filter(|spare| spare.lpa == lpa).map(|spare| spare.sequence),
         };
-        let is_newer = |sequence| match inner.config.canary {
+        let is_newer = |sequence| match core.config.canary {
             Some(InjectedDefect::OlderCopy) => copy.sequence < sequence,
             _ => copy.sequence >= reflects && copy.sequence > sequence,
         };
@@ -567,7 +568,7 @@ impl<'a> Recovery<'a> {
     /// be older than the root. Returns them in order of units, the latest version of each. Nothing newer can
     /// exist there: it would have been found.
     async fn search(&mut self, mut gone: Vec<(u64, Ppa)>) -> Vec<(u64, Copy)> {
-        let geometry = self.inner.geometry;
+        let geometry = self.core.geometry;
         gone.sort_unstable();
         let mut dies: Vec<u32> = gone.iter().map(|(_, ppa)| geometry.die_of(*ppa)).collect();
         dies.sort_unstable();
@@ -580,9 +581,9 @@ impl<'a> Recovery<'a> {
                 let start = geometry.ppa(block, stripe, 0);
                 self.read(start).await;
                 self.stripes_scanned += 1;
-                let Some(number) = self.inner.flash.stripe_number(block, stripe) else { continue };
+                let Some(number) = self.core.flash.stripe_number(block, stripe) else { continue };
                 for at in (start.0..start.0 + u64::from(geometry.units_per_stripe())).map(Ppa) {
-                    let Some(spare) = self.inner.flash.spare(at) else { continue };
+                    let Some(spare) = self.core.flash.spare(at) else { continue };
                     if gone.binary_search_by_key(&spare.lpa, |(lpa, _)| *lpa).is_ok() {
                         found.push((spare.lpa, Copy { sequence: spare.sequence, number, at }));
                     }
@@ -606,11 +607,11 @@ impl<'a> Recovery<'a> {
             let EntryKind::Flash(ppa) = self.map.get(*lpa).kind() else { return None };
             let reflects = self
                 .reflects
-                .get(&self.inner.space.page_of(*lpa))
+                .get(&self.core.space.page_of(*lpa))
                 .copied()
                 .unwrap_or(0)
                 .max(self.root.settled);
-            let is_gone = self.inner.flash.spare(ppa).is_none_or(|spare| spare.lpa != *lpa);
+            let is_gone = self.core.flash.spare(ppa).is_none_or(|spare| spare.lpa != *lpa);
             (is_gone && copy.sequence < reflects && self.may_be_left(ppa)).then_some((*lpa, ppa))
         });
         let gone = gone.collect();
@@ -638,21 +639,21 @@ impl<'a> Recovery<'a> {
 
     /// Whether a unit is still in the base state's location.
     fn is_in_base(&self, lpa: u64) -> bool {
-        let place = self.inner.base.find(lpa);
-        place.is_some_and(|ppa| self.found[self.inner.geometry.block_of(ppa).0 as usize].is_base)
+        let place = self.core.base.find(lpa);
+        place.is_some_and(|ppa| self.found[self.core.geometry.block_of(ppa).0 as usize].is_base)
     }
 
     /// Unmaps locations in superblocks that were erased since: such a unit returned to its old address, or
     /// damage has lost its later version. In any case no entry may lead to another unit's data.
     fn forget_what_is_gone(&mut self) {
-        let inner = self.inner;
+        let core = self.core;
         let mut gone: Vec<(u64, Entry)> = Vec::new();
-        self.map.each_kept(0..inner.space.units(), |lpa, entry| {
+        self.map.each_kept(0..core.space.units(), |lpa, entry| {
             let is_gone = match entry.kind() {
                 EntryKind::Flash(ppa) => {
-                    ppa.0 >= inner.geometry.total_units()
-                        || self.changed[inner.geometry.block_of(ppa).0 as usize]
-                            && inner.flash.spare(ppa).is_none_or(|spare| spare.lpa != lpa)
+                    ppa.0 >= core.geometry.total_units()
+                        || self.changed[core.geometry.block_of(ppa).0 as usize]
+                            && core.flash.spare(ppa).is_none_or(|spare| spare.lpa != lpa)
                 }
                 EntryKind::Slot(_) => true,
                 EntryKind::Base | EntryKind::Unmapped | EntryKind::Lost => false,
@@ -662,7 +663,7 @@ impl<'a> Recovery<'a> {
             }
         });
         for (lpa, entry) in gone {
-            if let (EntryKind::Flash(ppa), UnitKind::User) = (entry.kind(), inner.space.kind(lpa)) {
+            if let (EntryKind::Flash(ppa), UnitKind::User) = (entry.kind(), core.space.kind(lpa)) {
                 self.gone.push((lpa, ppa));
             }
             self.map.set(lpa, Entry::UNMAPPED);
@@ -678,7 +679,7 @@ impl<'a> Recovery<'a> {
     /// Translation pages of the base state that no longer exist; they were empty. Found through the changed
     /// superblocks, or one by one, whichever takes fewer look-ups.
     fn pages_gone(&self) -> Vec<u64> {
-        let (base, geometry) = (&self.inner.base, &self.inner.geometry);
+        let (base, geometry) = (&self.core.base, &self.core.geometry);
         if !base.holds_pages() {
             return Vec::new();
         }
@@ -703,38 +704,38 @@ impl<'a> Recovery<'a> {
 
     /// Erases superblocks whose erase was cut off. They are empty.
     async fn erase_unstable(&mut self) {
-        let flash = &self.inner.flash;
+        let flash = &self.core.flash;
         let is_unstable = |block| flash.is_unstable(block) && !flash.is_bad(block);
-        for block in (0..self.inner.geometry.total_blocks()).map(BlockId) {
+        for block in (0..self.core.geometry.total_blocks()).map(BlockId) {
             if is_unstable(block) {
                 flash.submit_erase(block, Priority::Collector, &self.ticket);
             }
         }
         self.await_reads().await;
         // An erase that failed again makes the superblock bad.
-        let flash = &self.inner.flash;
-        let failed = (0..self.inner.geometry.total_blocks()).map(BlockId);
+        let flash = &self.core.flash;
+        let failed = (0..self.core.geometry.total_blocks()).map(BlockId);
         failed.filter(|block| flash.is_unstable(*block)).for_each(|block| flash.mark_bad(block));
     }
 
     /// Reads the stripe numbers that a tree of extents is built from, of programmed stripes not read above.
     async fn read_numbers(&mut self) {
-        if self.inner.config.extents.is_none() {
+        if self.core.config.extents.is_none() {
             return;
         }
         // Across a link, all programmed stripes were read at attach.
-        let is_far = self.inner.flash.own().is_none();
-        let geometry = &self.inner.geometry;
+        let is_far = self.core.flash.own().is_none();
+        let geometry = &self.core.geometry;
         let units = u64::from(geometry.units_per_stripe());
         let mut holds = vec![false; (geometry.total_units() / units) as usize];
-        self.map.each_kept(0..self.inner.space.user, |_, entry| {
+        self.map.each_kept(0..self.core.space.user, |_, entry| {
             if let EntryKind::Flash(ppa) = entry.kind() {
                 holds[(ppa.0 / units) as usize] = true;
             }
         });
         for (index, _) in (0..).zip(&holds).filter(|(_, holds)| **holds) {
             let first = Ppa(index * units);
-            let number = self.inner.flash.stripe_number(geometry.block_of(first), geometry.stripe_of(first));
+            let number = self.core.flash.stripe_number(geometry.block_of(first), geometry.stripe_of(first));
             let is_read = |number| is_far || number >= self.root.first_stripe;
             if !number.is_some_and(is_read) {
                 self.read(first).await;
@@ -746,7 +747,7 @@ impl<'a> Recovery<'a> {
 
     /// Valid units of each superblock.
     fn count(&self) -> Vec<u32> {
-        let (inner, geometry) = (self.inner, &self.inner.geometry);
+        let (core, geometry) = (self.core, &self.core.geometry);
         let own = self.pages.unit(0)..self.pages.unit(self.pages.count());
         let mut counts = vec![0; geometry.total_blocks() as usize];
         let mut gain = |_, entry: Entry| {
@@ -754,30 +755,29 @@ impl<'a> Recovery<'a> {
                 counts[geometry.block_of(ppa).0 as usize] += 1;
             }
         };
-        self.map.each_kept(0..inner.space.units(), &mut gain);
-        if inner.config.base == Base::Empty {
+        self.map.each_kept(0..core.space.units(), &mut gain);
+        if core.config.base == Base::Empty {
             return counts;
         }
         let is_all_deallocated = self.map.is_all_deallocated();
         for block in (0..geometry.total_blocks()).map(BlockId) {
             if self.found[block.0 as usize].is_base && !is_all_deallocated {
-                counts[block.0 as usize] += inner.base.valid(block);
+                counts[block.0 as usize] += core.base.valid(block);
             }
         }
         let mut lose = |lpa, _| {
             if self.is_in_base(lpa)
-                && let Some(ppa) = inner.base.find(lpa)
+                && let Some(ppa) = core.base.find(lpa)
             {
                 counts[geometry.block_of(ppa).0 as usize] -= 1;
             }
         };
         if !is_all_deallocated {
-            self.map.each_changed(0..inner.space.units(), &mut lose);
-        } else if inner.base.holds_pages() {
+            self.map.each_changed(0..core.space.units(), &mut lose);
+        } else if core.base.holds_pages() {
             // With all host units deallocated, only translation pages are left to count.
             for lpa in own.filter(|lpa| self.map.get(*lpa) == Entry::BASE && self.is_in_base(*lpa)) {
-                inner
-                    .base
+                core.base
                     .find(lpa)
                     .into_iter()
                     .for_each(|ppa| counts[geometry.block_of(ppa).0 as usize] += 1);
@@ -789,71 +789,67 @@ impl<'a> Recovery<'a> {
     /// Installs the recovered state in the translation layer.
     fn install(self, journal: Journal, is_clean: bool, recovered: u64) {
         let counts = self.count();
-        let Recovery { inner, root, found, map, pages, next_sequence, next_number, stripes_scanned, .. } =
+        let Recovery { core, root, found, map, pages, next_sequence, next_number, stripes_scanned, .. } =
             self;
-        let mut guard = inner.state.borrow_mut();
+        let mut guard = core.state.borrow_mut();
         let state = &mut *guard;
-        let (geometry, config) = (inner.geometry, &inner.config);
-        let (marks, found) = (Marks::of(&inner.flash), |block: BlockId| found[block.0 as usize]);
+        let (geometry, config) = (core.geometry, &core.config);
+        let (marks, found) = (Marks::of(&core.flash), |block: BlockId| found[block.0 as usize]);
         debug_assert_eq!(state.buffer.used(), 0, "no request runs before recovery is complete");
         let cache_pages = state.blocks.cache_pages();
-        let streams = (config, inner.streams);
-        state.blocks = Blocks::recovered(geometry, &inner.base, streams, cache_pages, marks, counts, found);
+        let streams = (config, core.streams);
+        state.blocks = Blocks::recovered(geometry, &core.base, streams, cache_pages, marks, counts, found);
         (state.map.table, state.map.pages, state.journal) = (map, pages, journal);
-        state.make_extents(inner);
+        make_extents(core, state);
         *state.buffer.counter() = next_sequence;
         state.filling.next_number = next_number;
         state.checkpoints.recovered(&root, is_clean);
         state.counters.stripes_scanned = stripes_scanned;
         state.counters.units_recovered = recovered;
-        (0..inner.geometry.dies()).for_each(|die| state.refresh(die));
+        (0..core.geometry.dies()).for_each(|die| state.refresh(die));
     }
 }
 
-impl State {
-    /// Builds the tree of extents from the map, in order of units, if the map is one.
-    fn make_extents(&mut self, inner: &Inner) {
-        let Some(extents) = &mut self.map.extents else { return };
-        extents.clear();
-        self.map.table.each_kept(0..inner.space.user, |lpa, _| extents.note(lpa));
-        inner.settle_extents(self);
+/// Builds the tree of extents from the map, in order of units, if the map is one.
+fn make_extents(core: &Core, state: &mut State) {
+    let Some(extents) = &mut state.map.extents else { return };
+    extents.clear();
+    state.map.table.each_kept(0..core.space.user, |lpa, _| extents.note(lpa));
+    core.settle_extents(state);
+}
+
+/// Returns the save of the capacitors to the buffer, as if it were written now. There is a slot for each
+/// unit.
+async fn restore_saved(core: &Core) {
+    if core.config.canary == Some(InjectedDefect::ForgetDump) {
+        return;
+    }
+    let units = core.power.saved.borrow().as_ref().map(|dump| dump.units.clone()).unwrap_or_default();
+    for (spare, content) in units {
+        if spare.lpa >= core.space.user {
+            continue;
+        }
+        let permit = core.credits.acquire(1).await;
+        let slot = core.state.borrow_mut().buffer_unit(spare.lpa, content, UNTRACED, Route::OWN);
+        permit.forget();
+        if slot.is_none() {
+            core.credits.release(1);
+        }
+        dispatch(core);
+    }
+    // They overlay the buffered units. There may be more than fit now; they are merged soon.
+    let parts = core.power.saved.borrow().as_ref().map(|dump| dump.parts.clone()).unwrap_or_default();
+    let state = &mut *core.state.borrow_mut();
+    for (spare, content) in parts.iter().filter(|(spare, _)| spare.lpa < core.space.user) {
+        state.parts.restore(spare.lpa, content);
     }
 }
 
-impl Inner {
-    /// Returns the save of the capacitors to the buffer, as if it were written now. There is a slot for each
-    /// unit.
-    async fn restore_saved(&self) {
-        if self.config.canary == Some(InjectedDefect::ForgetDump) {
-            return;
-        }
-        let units = self.power.saved.borrow().as_ref().map(|dump| dump.units.clone()).unwrap_or_default();
-        for (spare, content) in units {
-            if spare.lpa >= self.space.user {
-                continue;
-            }
-            let permit = self.credits.acquire(1).await;
-            let slot = self.state.borrow_mut().buffer_unit(spare.lpa, content, UNTRACED, Route::OWN);
-            permit.forget();
-            if slot.is_none() {
-                self.credits.release(1);
-            }
-            self.dispatch();
-        }
-        // They overlay the buffered units. There may be more than fit now; they are merged soon.
-        let parts = self.power.saved.borrow().as_ref().map(|dump| dump.parts.clone()).unwrap_or_default();
-        let state = &mut *self.state.borrow_mut();
-        for (spare, content) in parts.iter().filter(|(spare, _)| spare.lpa < self.space.user) {
-            state.parts.restore(spare.lpa, content);
-        }
-    }
-
-    /// Wakes the collectors of dies without a free superblock.
-    fn rouse_cornered(&self) {
-        for die in 0..self.geometry.dies() {
-            if self.state.borrow().blocks.free(die) == 0 {
-                self.signals.collectors[die as usize].notify_one();
-            }
+/// Wakes the collectors of dies without a free superblock.
+fn rouse_cornered(core: &Core) {
+    for die in 0..core.geometry.dies() {
+        if core.state.borrow().blocks.free(die) == 0 {
+            core.signals.wake_collector(die);
         }
     }
 }
@@ -864,7 +860,7 @@ mod tests {
     use crate::ftl::Ftl;
     use crate::ftl::Placement;
     use crate::ftl::config::FtlConfig;
-    use crate::ftl::durable::root::PageRun;
+    use crate::ftl::journal::root::PageRun;
     use crate::site::Site;
     use crate::work::Cycles;
     use byteway_clock::{Delay, Executor, Rate, SpanId, Spans};

@@ -30,9 +30,9 @@ pub(in crate::ftl) struct Copies {
 
 /// A copy as of its look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Copy {
-    pub(super) place: u32,
-    pub(super) sum: u64,
+pub(in crate::ftl) struct Copy {
+    pub(in crate::ftl) place: u32,
+    pub(in crate::ftl) sum: u64,
 }
 
 impl Copies {
@@ -42,19 +42,19 @@ impl Copies {
     }
 
     /// Number of copies.
-    pub(super) fn count(&self) -> u32 {
+    pub(in crate::ftl) fn count(&self) -> u32 {
         self.places.oldest().count() as u32
     }
 
     /// The copy of a page, which becomes the most recently used one.
-    pub(super) fn find(&mut self, page: u32) -> Option<Copy> {
+    pub(in crate::ftl) fn find(&mut self, page: u32) -> Option<Copy> {
         let place = self.places.find(page)?;
         self.places.touch(place);
         Some(Copy { place, sum: self.sums[place as usize] })
     }
 
     /// Adds a copy of a page. Returns its place, from which the oldest copy may have been evicted.
-    pub(super) fn add(&mut self, page: u32, sum: u64) -> Option<u32> {
+    pub(in crate::ftl) fn add(&mut self, page: u32, sum: u64) -> Option<u32> {
         let place = match self.places.begin(page) {
             Some(place) => place,
             None => {
@@ -80,7 +80,7 @@ impl Copies {
 
 /// The lent memory, and the loads in flight from it.
 pub(in crate::ftl) struct Lending {
-    pub(super) memory: RefCell<Option<Rc<dyn LentMemory>>>,
+    pub(in crate::ftl) memory: RefCell<Option<Rc<dyn LentMemory>>>,
     loads: Cell<u32>,
     /// Notified when no load is in flight.
     ended: Notify,
@@ -93,7 +93,7 @@ impl Lending {
     }
 
     /// Waits until no load is in flight.
-    pub(super) async fn quiet(&self) {
+    pub(in crate::ftl) async fn quiet(&self) {
         while self.loads.get() > 0 {
             self.ended.notified().await;
         }
@@ -101,10 +101,10 @@ impl Lending {
 }
 
 /// Counts a load in flight, until dropped.
-pub(super) struct Loading<'a>(&'a Lending);
+pub(in crate::ftl) struct Loading<'a>(&'a Lending);
 
 impl<'a> Loading<'a> {
-    pub(super) fn begin(lending: &'a Lending) -> Self {
+    pub(in crate::ftl) fn begin(lending: &'a Lending) -> Self {
         lending.loads.set(lending.loads.get() + 1);
         Loading(lending)
     }

@@ -5,22 +5,20 @@
 //! | [`table`] | an overlay over the base |
 //! | [`extents`] | the shape of a map that is a B+-tree of extents, and its cost |
 //! | [`pages`], [`page`] | translation pages: which are dirty; their encoding |
-//! | [`cache`] | the cached map: misses, the evictor, pages that change while away, frames given up and added |
-//! | [`frames`] | its frames, by recency |
-//! | [`copies`], [`lent`] | copies of pages in memory that a host lends; when they are made, used and dropped |
-//! | [`segments`], [`borrow`] | segments of peers' DRAM as additional frames, with their logs; their cost, arrival and loss |
-//! | [`redo`], [`restore`] | the log page of such a segment; recovery of a page after the loss of its segment |
+//! | [`frames`] | frames of the cached map, by recency |
+//! | [`copies`] | copies of pages in memory that a host lends |
+//! | [`segments`], [`redo`] | segments of peers' DRAM as additional frames; the log page of one |
+//! | [`commits`] | what changes of pages in such segments cost |
+//!
+//! It is state, which changes within a call; `paging` loads and writes pages.
 
-pub(in crate::ftl) mod borrow;
-pub(in crate::ftl) mod cache;
+pub(in crate::ftl) mod commits;
 pub(in crate::ftl) mod copies;
 pub(in crate::ftl) mod extents;
 pub(in crate::ftl) mod frames;
-pub(in crate::ftl) mod lent;
 pub(in crate::ftl) mod page;
 pub(in crate::ftl) mod pages;
 pub mod redo;
-pub(in crate::ftl) mod restore;
 pub(in crate::ftl) mod segments;
 pub(in crate::ftl) mod table;
 
@@ -38,6 +36,9 @@ use segments::Segments;
 use std::cell::RefCell;
 use std::rc::Rc;
 use table::Table;
+
+/// Maximum allowance that the updater saves up for a burst.
+const UPDATES_MOST: u64 = 4096;
 
 /// The map, with the state of its translation pages.
 pub(in crate::ftl) struct Mapping {
@@ -111,6 +112,14 @@ impl Mapping {
         self.pages.deallocated_all();
     }
 
+    /// Allows the updater `units` more pages, the number of programmed host units. Returns whether any page
+    /// is away.
+    pub(in crate::ftl) fn allow_updates(&mut self, units: u64) -> bool {
+        self.updates = (self.updates + units).min(UPDATES_MOST);
+        let has_full = self.segments.as_mut().is_some_and(|segments| segments.allow_flushes(units));
+        self.pages.away() > 0 || has_full
+    }
+
     /// Records that a page is captured for flash as the map is now.
     pub(in crate::ftl) fn written(&mut self, page: u32) {
         self.pages.written(page);
@@ -125,18 +134,18 @@ impl Mapping {
 /// Signals between the tasks of the cached map. The pages themselves are in [`Mapping`].
 pub(in crate::ftl) struct Cache {
     /// Maximum of the next pages to evict that are kept clean: the units of a stripe.
-    ahead_most: u32,
+    pub(in crate::ftl) ahead_most: u32,
     /// Notified when the load of a frame ends, by frame number modulo the length.
-    loaded: [Notify; 16],
+    pub(in crate::ftl) loaded: [Notify; 16],
     /// Notified when a frame may have become available.
-    frame_available: Notify,
-    evictor: Notify,
-    updater: Notify,
+    pub(in crate::ftl) frame_available: Notify,
+    pub(in crate::ftl) evictor: Notify,
+    pub(in crate::ftl) updater: Notify,
     /// Notified when the log of a borrowed segment may be full.
-    flusher: Notify,
+    pub(in crate::ftl) flusher: Notify,
     /// Notified when a borrowed segment has been flushed or is lost.
-    flushed: Notify,
-    monitor: RefCell<Option<Rc<dyn MapMonitor>>>,
+    pub(in crate::ftl) flushed: Notify,
+    pub(in crate::ftl) monitor: RefCell<Option<Rc<dyn MapMonitor>>>,
 }
 
 /// Observer of the translation pages that commands look up.
@@ -160,7 +169,7 @@ impl Cache {
         }
     }
 
-    fn loaded(&self, frame: u32) -> &Notify {
+    pub(in crate::ftl) fn loaded(&self, frame: u32) -> &Notify {
         &self.loaded[frame as usize % self.loaded.len()]
     }
 }

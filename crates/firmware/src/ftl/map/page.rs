@@ -1,30 +1,14 @@
 //! Encoding of translation pages.
 
 use crate::ftl::buffer::Buffer;
-use crate::ftl::inner::State;
 use crate::ftl::map::table::{Entry, Table};
 use crate::ftl::space::Space;
-use byteway_content::{Content, Keep, UNIT_BYTES};
-
-impl State {
-    /// Encodes a translation page to be written, and marks it clean. Also returns the sequence number that it
-    /// reflects: everything buffered before is in it.
-    ///
-    /// An entry takes four bytes, or eight in a wide map, little-endian, in the encoding of [`Entry::kept`].
-    pub(in crate::ftl) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
-        let content = self.page_content(page, keep);
-        self.map.written(page);
-        (content, self.buffer.settled())
-    }
-
-    /// Encodes a translation page.
-    pub(in crate::ftl) fn page_content(&self, page: u32, keep: Keep) -> Content {
-        Content::of(&encode(&self.map.table, &self.buffer, self.map.pages.space, page), keep)
-    }
-}
+use byteway_content::UNIT_BYTES;
 
 /// The bytes of a page.
-pub(super) fn encode(map: &Table, buffer: &Buffer, space: Space, page: u32) -> [u8; UNIT_BYTES] {
+///
+/// An entry takes four bytes, or eight in a wide map, little-endian, in the encoding of [`Entry::kept`].
+pub(in crate::ftl) fn encode(map: &Table, buffer: &Buffer, space: Space, page: u32) -> [u8; UNIT_BYTES] {
     let mut bytes = [0; UNIT_BYTES];
     let (units, entry_bytes) = (space.units_of(page), entry_bytes(space));
     let first = units.start;
@@ -62,6 +46,7 @@ mod tests {
     use super::*;
     use crate::ftl::buffer::UNTRACED;
     use crate::ftl::map::pages::Pages;
+    use byteway_content::Content;
     use byteway_flash::{Geometry, Ppa};
 
     // For a buffered unit the page has the location of the previous version in flash, since the slot is lost

@@ -45,7 +45,7 @@ impl Bits {
 
 /// State of all translation pages.
 pub(in crate::ftl) struct Pages {
-    pub(super) space: Space,
+    pub(in crate::ftl) space: Space,
     /// The map is cached, so pages can be away.
     is_cached: bool,
     dirty: Bits,

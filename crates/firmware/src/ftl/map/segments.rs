@@ -67,12 +67,12 @@ impl Lender {
     }
 
     /// Core time of a commit.
-    pub(super) fn commit(&self) -> Delay {
+    pub(in crate::ftl) fn commit(&self) -> Delay {
         self.0.commit
     }
 
     /// The link from the site that works by `route` to this DRAM; None if it is that site's own.
-    pub(super) fn distance(&self, route: Route) -> Option<&SiteLink> {
+    pub(in crate::ftl) fn distance(&self, route: Route) -> Option<&SiteLink> {
         match self.0.by_route.get(&route) {
             Some(distance) => distance.as_ref(),
             None => Some(&self.0.distance),
@@ -80,12 +80,12 @@ impl Lender {
     }
 
     /// The link from the drive's own site to this DRAM.
-    pub(super) fn own_distance(&self) -> &SiteLink {
+    pub(in crate::ftl) fn own_distance(&self) -> &SiteLink {
         &self.0.distance
     }
 
     /// The site whose DRAM it is.
-    pub(super) fn memory(&self) -> &Site {
+    pub(in crate::ftl) fn memory(&self) -> &Site {
         &self.0.memory
     }
 }
@@ -118,24 +118,24 @@ pub struct BorrowFigures {
 }
 
 /// A borrowed segment.
-pub(super) struct Segment {
-    pub(super) lender: Lender,
-    pub(super) frames: Vec<u32>,
-    pub(super) log: LogPage,
+pub(in crate::ftl) struct Segment {
+    pub(in crate::ftl) lender: Lender,
+    pub(in crate::ftl) frames: Vec<u32>,
+    pub(in crate::ftl) log: LogPage,
     /// Changes that wait for space in the log: from a unit to its entry, in the encoding of a page.
-    pub(super) waiting: BTreeMap<u64, u64>,
+    pub(in crate::ftl) waiting: BTreeMap<u64, u64>,
     /// Flushes because of a full log; a waiting command recognises the end of a flush by it.
-    pub(super) flushes: u64,
+    pub(in crate::ftl) flushes: u64,
     /// Commands that wait for a flush.
-    pub(super) wanted: u32,
-    pub(super) is_leaving: bool,
+    pub(in crate::ftl) wanted: u32,
+    pub(in crate::ftl) is_leaving: bool,
 }
 
 /// Commits not yet charged.
-pub(super) struct Unpaid {
-    pub(super) route: Route,
-    pub(super) lender: Lender,
-    pub(super) count: u64,
+pub(in crate::ftl) struct Unpaid {
+    pub(in crate::ftl) route: Route,
+    pub(in crate::ftl) lender: Lender,
+    pub(in crate::ftl) count: u64,
 }
 
 /// All borrowed segments.
@@ -150,8 +150,8 @@ pub(in crate::ftl) struct Segments {
     flushed_last: u32,
     /// Pages that may be flushed because of full logs although no command waits.
     turns: u64,
-    pub(super) unpaid: Vec<Unpaid>,
-    pub(super) figures: BorrowFigures,
+    pub(in crate::ftl) unpaid: Vec<Unpaid>,
+    pub(in crate::ftl) figures: BorrowFigures,
     canary: Option<InjectedDefect>,
 }
 
@@ -162,12 +162,12 @@ const TURNS_MOST: u64 = 4096;
 const SKIPPED_ONE_IN: u64 = 3;
 
 impl Segments {
-    pub(super) fn new(canary: Option<InjectedDefect>) -> Self {
+    pub(in crate::ftl) fn new(canary: Option<InjectedDefect>) -> Self {
         Segments { canary, ..Self::default() }
     }
 
     /// Adds a segment; `make` creates frames for its number.
-    pub(super) fn add(&mut self, lender: &Lender, make: impl FnOnce(u32) -> Vec<u32>) {
+    pub(in crate::ftl) fn add(&mut self, lender: &Lender, make: impl FnOnce(u32) -> Vec<u32>) {
         let number = self.next;
         self.next += 1;
         let segment = Segment {
@@ -182,27 +182,27 @@ impl Segments {
         self.by_number.insert(number, segment);
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<&Segment> {
+    pub(in crate::ftl) fn get(&self, number: u32) -> Option<&Segment> {
         self.by_number.get(&number)
     }
 
-    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Segment> {
+    pub(in crate::ftl) fn get_mut(&mut self, number: u32) -> Option<&mut Segment> {
         self.by_number.get_mut(&number)
     }
 
-    pub(super) fn remove(&mut self, number: u32) -> Option<Segment> {
+    pub(in crate::ftl) fn remove(&mut self, number: u32) -> Option<Segment> {
         self.full.remove(&number);
         self.by_number.remove(&number)
     }
 
     /// Segments of a lender, in the order of their arrival.
-    pub(super) fn of(&self, lender: LenderId) -> impl DoubleEndedIterator<Item = (u32, &Segment)> {
+    pub(in crate::ftl) fn of(&self, lender: LenderId) -> impl DoubleEndedIterator<Item = (u32, &Segment)> {
         let of_lender = move |(_, segment): &(&u32, &Segment)| segment.lender.id() == lender;
         self.by_number.iter().filter(of_lender).map(|(number, segment)| (*number, segment))
     }
 
     /// Segments borrowed from each lender, in order of lenders, including those that are leaving.
-    pub(super) fn counts(&self) -> BTreeMap<LenderId, u32> {
+    pub(in crate::ftl) fn counts(&self) -> BTreeMap<LenderId, u32> {
         let mut counts = BTreeMap::new();
         for segment in self.by_number.values() {
             *counts.entry(segment.lender.id()).or_insert(0) += 1;
@@ -219,18 +219,18 @@ impl Segments {
 
     /// Allows `units` more pages to be flushed, the number of programmed host units. Returns whether any log
     /// is full.
-    pub(super) fn allow_flushes(&mut self, units: u64) -> bool {
+    pub(in crate::ftl) fn allow_flushes(&mut self, units: u64) -> bool {
         self.turns = (self.turns + units).min(TURNS_MOST);
         !self.full.is_empty()
     }
 
     /// Consumes the allowance for a page flushed because of a full log.
-    pub(super) fn take_turn(&mut self) {
+    pub(in crate::ftl) fn take_turn(&mut self) {
         self.turns = self.turns.saturating_sub(1);
     }
 
     /// The segment to flush next: one that a command waits for, before others.
-    pub(super) fn to_flush(&self) -> Option<u32> {
+    pub(in crate::ftl) fn to_flush(&self) -> Option<u32> {
         let behind = self.full.range(self.flushed_last.saturating_add(1)..);
         let turn = || behind.clone().chain(self.full.range(..=self.flushed_last)).copied();
         let is_wanted = |number: &u32| self.get(*number).is_some_and(|segment| segment.wanted > 0);
@@ -238,12 +238,12 @@ impl Segments {
     }
 
     /// Whether the log of a segment is full.
-    pub(super) fn is_full(&self, number: u32) -> bool {
+    pub(in crate::ftl) fn is_full(&self, number: u32) -> bool {
         self.full.contains(&number)
     }
 
     /// Clears the log of a flushed segment, and commits the changes that have waited, until it is full.
-    pub(super) fn cleared(&mut self, number: u32) {
+    pub(in crate::ftl) fn cleared(&mut self, number: u32) {
         self.flushed_last = number;
         let Some(segment) = self.by_number.get_mut(&number) else { return };
         segment.log.clear();
@@ -261,7 +261,14 @@ impl Segments {
     }
 
     /// Records a unit's new location in flash: commits it to the log if its page lies in a segment.
-    pub(super) fn changed(&mut self, frames: &Frames, space: Space, lpa: u64, entry: Entry, route: Route) {
+    pub(in crate::ftl) fn changed(
+        &mut self,
+        frames: &Frames,
+        space: Space,
+        lpa: u64,
+        entry: Entry,
+        route: Route,
+    ) {
         if lpa >= space.user {
             return;
         }
@@ -272,7 +279,7 @@ impl Segments {
     }
 
     /// Commits a change of an entry in a segment, or queues it if the log is full.
-    pub(super) fn commit(&mut self, number: u32, record: Record, route: Route) {
+    pub(in crate::ftl) fn commit(&mut self, number: u32, record: Record, route: Route) {
         let Some(segment) = self.by_number.get_mut(&number) else { return };
         self.figures.commits += 1;
         match self.unpaid.last_mut() {
@@ -301,7 +308,7 @@ impl Segments {
     }
 
     /// Marks the log records of a page as obsolete, because it is captured for flash or is obsolete itself.
-    pub(super) fn captured(&mut self, frames: &mut Frames, page: u32, units: Range<u64>) {
+    pub(in crate::ftl) fn captured(&mut self, frames: &mut Frames, page: u32, units: Range<u64>) {
         let Some(frame) = frames.find(page) else { return };
         let Some(segment) = frames.segment(frame).and_then(|number| self.by_number.get_mut(&number)) else {
             return;

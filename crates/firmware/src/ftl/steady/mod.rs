@@ -1,4 +1,5 @@
-//! The steady state after long, uniformly random overwrites with units of 4 KiB: [`Base::Steady`].
+//! The steady state after long, uniformly random overwrites with units of 4 KiB:
+//! [`Base::Steady`](crate::ftl::Base::Steady).
 //!
 //! **Superblocks.** Under greedy garbage collection a superblock loses its valid units one by one, ever more
 //! slowly, until it is the emptiest and becomes the victim. In the limit of many superblocks a collection
@@ -20,17 +21,15 @@
 //! a die collects for a part of its time only.
 //!
 //! **DRAM.** The write buffer of a saturated drive is full, and so is the map cache of any: see
-//! [`Inner::go_on_overwriting`]. This takes effect at the first write: a drive that is only read is idle.
+//! [`dram`]. This takes effect at the first write: a drive that is only read is idle.
 //!
 //! What it does not do: other workloads leave other states. Larger blocks or skewed addresses leave other
 //! counts.
 //!
 //! [`SteadyLoad::Paced`]: crate::ftl::SteadyLoad::Paced
-//!
-//! [`Inner::go_on_overwriting`]: crate::ftl::inner::Inner::go_on_overwriting
 
 mod course;
-mod dram;
+pub(in crate::ftl) mod dram;
 pub(in crate::ftl) mod greedy;
 mod order;
 

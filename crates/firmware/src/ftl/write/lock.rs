@@ -7,18 +7,18 @@ use byteway_clock::{Clock, Notify};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-struct Inner {
+struct Shared {
     units: RefCell<Vec<u64>>,
     unlocked: Notify,
 }
 
 /// The locked units: few, so a list suffices.
 #[derive(Clone)]
-pub(in crate::ftl) struct Locks(Rc<Inner>);
+pub(in crate::ftl) struct Locks(Rc<Shared>);
 
 impl Locks {
     pub(in crate::ftl) fn new(clock: &Clock) -> Self {
-        Locks(Rc::new(Inner { units: RefCell::default(), unlocked: Notify::new(clock) }))
+        Locks(Rc::new(Shared { units: RefCell::default(), unlocked: Notify::new(clock) }))
     }
 
     /// Whether any of `count` units from `first` is locked.

@@ -1,33 +1,25 @@
-//! The parts of a translation layer, which do not depend on it, and the signals between its tasks. Its
-//! operations are methods of [`Ftl`], [`Inner`] and [`State`] in the other files.
+//! The state of a translation layer: what its parts own, and what concerns several of them at once, such as where
+//! a unit is. Nothing here waits.
 
 use crate::ftl::base::BaseState;
 use crate::ftl::blocks::{Blocks, Lane};
-use crate::ftl::buffer::{Buffer, Slot};
+use crate::ftl::buffer::{Buffer, Slot, UNTRACED};
 use crate::ftl::collect::collecting::Collecting;
-use crate::ftl::collect::idleness::Idleness;
 use crate::ftl::config::FtlConfig;
 use crate::ftl::counters::FtlCounters;
-use crate::ftl::durable::journal::Journal;
-use crate::ftl::durable::{Checkpoints, Power};
-use crate::ftl::map::copies::Lending;
+use crate::ftl::journal::Journal;
+use crate::ftl::journal::checkpoints::Checkpoints;
+use crate::ftl::map::Mapping;
 use crate::ftl::map::extents::Log;
+use crate::ftl::map::page;
 use crate::ftl::map::table::{Entry, EntryKind};
-use crate::ftl::map::{Cache, Mapping};
 use crate::ftl::read_cache::{Origin, ReadCache};
-use crate::ftl::scratch::Scratch;
-use crate::ftl::space::Space;
 use crate::ftl::streams::Streams;
-use crate::ftl::write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
-use crate::ftl::write::lock::Locks;
+use crate::ftl::write::filling::{Filling, PROGRAMS_PER_DIE};
 use crate::ftl::write::parts::{Parts, Patch};
-use crate::ftl::write::superseded::Superseded;
-use crate::placement::Placement;
-use crate::policy::stream::StreamCounts;
-use byteway_clock::{Clock, Notify, Semaphore, TaskId};
-use byteway_content::Content;
-use byteway_flash::{DataEnd, Dump, Geometry, Ppa, Spare};
-use std::cell::RefCell;
+use crate::placement::Route;
+use byteway_content::{Content, Keep};
+use byteway_flash::{Dump, Geometry, Ppa, Spare};
 use std::rc::Rc;
 
 /// State of the translation layer; each part belongs to the folder of its name.
@@ -49,41 +41,6 @@ pub(super) struct State {
     pub(super) end: EndOfLife,
 }
 
-/// Notifications between tasks.
-pub(super) struct Signals {
-    /// Buffer slots were freed: programmed, or dropped while they waited.
-    pub(super) settled: Notify,
-    /// Parts of units may need merging.
-    pub(super) mergers: Notify,
-    /// A journal page may need writing.
-    pub(super) journal: Notify,
-    /// A checkpoint is requested.
-    pub(super) checkpoint: Notify,
-    /// Superblocks of a purge were erased, or never will be.
-    pub(super) purged: Notify,
-    /// The drive's health may have become worse.
-    pub(super) health_changed: Notify,
-    /// A die started garbage collection because few superblocks are free, outside any window.
-    pub(super) collection_begun: Notify,
-    /// Notified when a die's collector may have work; by die.
-    pub(super) collectors: Vec<Notify>,
-}
-
-impl Signals {
-    pub(super) fn new(clock: &Clock, dies: u32) -> Self {
-        Signals {
-            settled: Notify::new(clock),
-            mergers: Notify::new(clock),
-            journal: Notify::new(clock),
-            checkpoint: Notify::new(clock),
-            purged: Notify::new(clock),
-            health_changed: Notify::new(clock),
-            collection_begun: Notify::new(clock),
-            collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
-        }
-    }
-}
-
 /// Stages of the end of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EndOfLife {
@@ -96,49 +53,6 @@ pub(super) enum EndOfLife {
     /// Buffered data cannot be programmed any more.
     Full,
 }
-
-pub(super) struct Inner {
-    pub(super) clock: Clock,
-    pub(super) placement: Placement,
-    pub(super) flash: DataEnd,
-    pub(super) geometry: Geometry,
-    pub(super) base: Rc<BaseState>,
-    pub(super) config: FtlConfig,
-    pub(super) streams: StreamCounts,
-    pub(super) space: Space,
-    /// Credits for free buffer slots.
-    pub(super) credits: Semaphore,
-    pub(super) slots: u32,
-    pub(super) locks: Locks,
-    /// The map cache, unless DRAM holds the whole map.
-    pub(super) cache: Option<Cache>,
-    /// Memory lent for the map.
-    pub(super) lending: Lending,
-    pub(super) idleness: Idleness,
-    pub(super) superseded: Superseded,
-    pub(super) power: Power,
-    pub(super) signals: Signals,
-    pub(super) writers: Vec<Writer>,
-    pub(super) state: RefCell<State>,
-    pub(super) scratch: RefCell<Vec<Scratch>>,
-    pub(super) tasks: RefCell<Vec<TaskId>>,
-}
-
-impl Inner {
-    /// Superblocks of a die that the host leaves to garbage collection.
-    pub(super) fn reserve(&self) -> u32 {
-        self.config.reserve(self.streams)
-    }
-
-    /// Free superblocks of a die at which garbage collection begins.
-    pub(super) fn start(&self) -> u32 {
-        self.config.start(self.streams)
-    }
-}
-
-/// A drive's translation layer. Cheap to clone.
-#[derive(Clone)]
-pub struct Ftl(pub(super) Rc<Inner>);
 
 /// Location of a unit's current version.
 pub(super) enum UnitLocation {
@@ -243,6 +157,32 @@ impl State {
         found
     }
 
+    /// Whether the latest programmed version of a unit is at `from`, according to its map entry, or to the
+    /// slot of its buffered version.
+    #[inline]
+    pub(super) fn holds(&self, entry: Entry, from: Entry) -> bool {
+        entry == from || entry.as_slot().is_some_and(|slot| self.buffer.slot(slot).old == from)
+    }
+
+    /// Changes a unit's location in flash to `to`, if it is still `from`.
+    #[inline]
+    pub(super) fn relocate(&mut self, lpa: u64, from: Entry, to: Entry) -> bool {
+        let entry = self.map.table.get(lpa);
+        if entry == from {
+            self.map.table.set(lpa, to);
+            self.map.changed(lpa, to, Route::OWN);
+            return true;
+        }
+        match entry.as_slot() {
+            Some(slot) if self.buffer.slot(slot).old == from => {
+                self.buffer.slot_mut(slot).old = to;
+                self.map.changed(lpa, to, Route::OWN);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Marks the version in flash as stale. Returns the die if its collector must be notified.
     #[inline]
     pub(super) fn lose(&mut self, base: &BaseState, lpa: u64, entry: Entry) -> Option<u32> {
@@ -254,6 +194,69 @@ impl State {
         self.blocks.lost(block, 1)
     }
 
+    /// Encodes a translation page to be written, and marks it clean. Also returns the sequence number that it
+    /// reflects: everything buffered before is in it.
+    ///
+    /// An entry takes four bytes, or eight in a wide map, little-endian, in the encoding of [`Entry::kept`].
+    pub(super) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
+        let content = self.page_content(page, keep);
+        self.map.written(page);
+        (content, self.buffer.settled())
+    }
+
+    /// Encodes a translation page.
+    pub(super) fn page_content(&self, page: u32, keep: Keep) -> Content {
+        Content::of(&page::encode(&self.map.table, &self.buffer, self.map.pages.space, page), keep)
+    }
+
+    /// Buffers a unit; the caller holds a credit. Returns the slot taken; None if the unit replaced one that
+    /// waits.
+    pub(super) fn buffer_unit(&mut self, lpa: u64, content: Content, io: u32, route: Route) -> Option<u32> {
+        let State { map, buffer, streams, filling, .. } = self;
+        let stream = streams.as_mut().map_or(0, |streams| streams.place_written(lpa));
+        let entry = map.table.get(lpa);
+        let slot = match entry.as_slot() {
+            Some(index) if buffer.waits(index) => {
+                let slot = buffer.slot_mut(index);
+                (slot.content, slot.io, slot.route) = (content, io, route);
+                buffer.move_to(index, stream);
+                return None;
+            }
+            Some(slot) => {
+                // The new slot inherits the version in flash, and will inherit the one in flight.
+                debug_assert_eq!(buffer.slot(slot).lpa, lpa, "a map entry leads to a slot of its own unit");
+                let before = buffer.slot_mut(slot);
+                let old = std::mem::replace(&mut before.old, Entry::UNMAPPED);
+                let old_sequence = before.old_sequence;
+                buffer.take(stream, lpa, content, io, old, old_sequence)
+            }
+            None => {
+                // Anything in flight for this unit is older than the map entry.
+                let sequence = buffer.next_sequence();
+                buffer.take(stream, lpa, content, io, entry, sequence)
+            }
+        };
+        buffer.slot_mut(slot).route = route;
+        if filling.lanes.len() > 1 {
+            // Those of other streams may overtake it.
+            buffer.slot_mut(slot).first_stripe = Some(filling.next_number);
+        }
+        map.table.set(lpa, Entry::slot(slot));
+        Some(slot)
+    }
+
+    /// Buffers the present state of a translation page; the caller holds a credit. Returns whether it took a
+    /// slot.
+    pub(super) fn buffer_page(&mut self, page: u32, keep: Keep) -> bool {
+        let unit = self.map.pages.unit(page);
+        let (content, reflects) = self.capture(page, keep);
+        let taken = self.buffer_unit(unit, content, UNTRACED, Route::OWN).is_some();
+        if let Some(slot) = self.map.table.get(unit).as_slot() {
+            self.buffer.slot_mut(slot).stamp = reflects;
+        }
+        taken
+    }
+
     /// Updates whether a die can take a host stripe.
     pub(super) fn refresh(&mut self, die: u32) {
         let State { filling, blocks, .. } = self;
@@ -262,5 +265,34 @@ impl State {
             let has_space = blocks.has_space(die, Lane::Cache) || blocks.has_space(die, Lane::Host(stream));
             lane.ready.set(die, idle && has_space);
         }
+    }
+
+    /// Whether a unit waits, and a die can take a stripe of its stream.
+    pub(super) fn can_send(&self) -> bool {
+        let mut lanes = (0..).zip(&self.filling.lanes);
+        lanes.any(|(stream, lane)| self.buffer.waiting_in(stream) > 0 && !lane.ready.is_empty())
+    }
+
+    /// Number of the host's streams that can get a stripe in a die.
+    pub(super) fn streams_with_space(&self, die: u32) -> usize {
+        let streams = 0..self.filling.lanes.len() as u8;
+        streams.filter(|stream| self.blocks.has_space(die, Lane::Host(*stream))).count()
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.end > EndOfLife::Healthy
+    }
+
+    pub(super) fn available_spare_percent(&self, config: &FtlConfig, geometry: &Geometry) -> u8 {
+        if self.is_read_only() {
+            return 0;
+        }
+        let mut initial = vec![config.upkeep.spare_blocks; geometry.dies() as usize];
+        for block in config.factory_bad(geometry) {
+            initial[geometry.die_of_block(block) as usize] -= 1;
+        }
+        let left = (0..).zip(&initial).filter(|(_, initial)| **initial > 0);
+        let percent = left.map(|(die, initial)| self.blocks.spares(die) * 100 / initial);
+        percent.min().unwrap_or(100).min(100) as u8
     }
 }

@@ -14,8 +14,17 @@
 //!
 //! There is always space for records that are not yet written: when no further record fits, the host waits
 //! for a checkpoint, which makes earlier records obsolete.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`writer`] | the task that writes it, and the notifications that follow |
+//! | [`checkpoints`], [`root`] | state of checkpoints, which make records obsolete; the entry point that they write |
 
-use crate::ftl::durable::root::COUNT_MAX;
+pub(in crate::ftl) mod checkpoints;
+pub(in crate::ftl) mod root;
+pub(in crate::ftl) mod writer;
+
+use crate::ftl::journal::root::COUNT_MAX;
 use crate::ftl::space::Space;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -147,7 +156,7 @@ impl Journal {
         self.is_due()
     }
 
-    pub(super) fn is_due(&self) -> bool {
+    pub(in crate::ftl) fn is_due(&self) -> bool {
         self.writing == 0 && (self.pending.len() >= self.page_records() || self.durable_to() < self.wanted)
     }
 
@@ -162,7 +171,7 @@ impl Journal {
     }
 
     /// Records that the page has been written.
-    pub(super) fn end(&mut self) {
+    pub(in crate::ftl) fn end(&mut self) {
         debug_assert!(self.writing > 0, "a page is being written");
         let last = self.pending.drain(..std::mem::take(&mut self.writing)).next_back();
         debug_assert!(

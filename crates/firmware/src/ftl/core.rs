@@ -1,0 +1,150 @@
+//! What a translation layer is made of. What it does is in the files above this one, each of which knows those below it.
+
+use crate::ftl::base::BaseState;
+use crate::ftl::collect::idleness::Idleness;
+use crate::ftl::config::{FtlConfig, MediaError};
+use crate::ftl::map::Cache;
+use crate::ftl::map::copies::Lending;
+use crate::ftl::map::extents::Log;
+use crate::ftl::power::Power;
+use crate::ftl::scratch::Scratch;
+use crate::ftl::signals::Signals;
+use crate::ftl::space::Space;
+use crate::ftl::state::State;
+use crate::ftl::write::filling::Writer;
+use crate::ftl::write::lock::Locks;
+use crate::ftl::write::superseded::Superseded;
+use crate::hardware::FlashCommands;
+use crate::placement::{Placement, WorkContext};
+use crate::policy::stream::StreamCounts;
+use crate::work::WorkKind;
+use byteway_clock::{Clock, Semaphore, SpanId, Spans, TaskId};
+use byteway_content::UNIT_BYTES;
+use byteway_flash::{DataEnd, Geometry};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A translation layer, shared by its tasks.
+pub(super) struct Core {
+    pub(super) clock: Clock,
+    pub(super) placement: Placement,
+    pub(super) flash: DataEnd,
+    pub(super) geometry: Geometry,
+    pub(super) base: Rc<BaseState>,
+    pub(super) config: FtlConfig,
+    pub(super) streams: StreamCounts,
+    pub(super) space: Space,
+    /// Credits for free buffer slots.
+    pub(super) credits: Semaphore,
+    pub(super) slots: u32,
+    pub(super) locks: Locks,
+    /// The map cache, unless DRAM holds the whole map.
+    pub(super) cache: Option<Cache>,
+    /// Memory lent for the map.
+    pub(super) lending: Lending,
+    pub(super) idleness: Idleness,
+    pub(super) superseded: Superseded,
+    pub(super) power: Power,
+    pub(super) signals: Signals,
+    pub(super) writers: Vec<Writer>,
+    pub(super) state: RefCell<State>,
+    pub(super) scratch: RefCell<Vec<Scratch>>,
+    pub(super) tasks: RefCell<Vec<TaskId>>,
+}
+
+impl Core {
+    /// Superblocks of a die that the host leaves to garbage collection.
+    pub(super) fn reserve(&self) -> u32 {
+        self.config.reserve(self.streams)
+    }
+
+    /// Free superblocks of a die at which garbage collection begins.
+    pub(super) fn start(&self) -> u32 {
+        self.config.start(self.streams)
+    }
+
+    /// Checks that `count` units from `first` are within the capacity. Returns `first`.
+    pub(super) fn check(&self, first: u64, count: u64) -> Result<u64, MediaError> {
+        match first.checked_add(count) {
+            Some(end) if end <= self.config.user_units => Ok(first),
+            _ => Err(MediaError::OutOfRange),
+        }
+    }
+
+    /// Whether commands may complete within the call that brings them.
+    #[inline]
+    pub(super) fn is_at_once(&self) -> bool {
+        self.clock.is_immediate() && self.power.is_ready.get() && self.cache.is_none()
+    }
+
+    /// Number of [`WorkKind::Translate`] charged for a look-up of `count` units: one for each unit, or for
+    /// each node of a tree of extents that it visits.
+    #[inline]
+    pub(super) fn look_ups(&self, first: u64, count: u64) -> u64 {
+        match self.config.extents {
+            None => count,
+            Some(_) => self.state.borrow().look_ups(first, count),
+        }
+    }
+
+    /// Map changes that are charged immediately; changes of a tree of extents are charged later.
+    #[inline]
+    pub(super) fn changes_at_once(&self, count: u64) -> u64 {
+        if self.config.extents.is_some() { 0 } else { count }
+    }
+
+    /// Applies map changes to the tree of extents, if the map is one.
+    #[inline]
+    pub(super) fn settle_extents(&self, state: &mut State) {
+        if state.map.extents.is_some() {
+            state.settle_extents(Log { flash: &self.flash, geometry: &self.geometry });
+        }
+    }
+
+    /// Charges changes of the tree of extents up to now, after the work that made them.
+    pub(super) async fn pay_for_changes(&self) {
+        if self.config.extents.is_none() {
+            return;
+        }
+        let visits = self.state.borrow_mut().map.extents.as_mut().map_or(0, |extents| extents.take_visits());
+        let service = self.placement.reserve(WorkKind::Translate, visits);
+        self.clock.sleep_until(service.end).await;
+    }
+
+    pub(super) fn give_back(&self, slots: u32) {
+        if slots > 0 {
+            self.credits.release(slots as usize);
+        }
+    }
+
+    /// Waits for units to be transferred out of the buffer's DRAM.
+    pub(super) async fn leave_buffer(&self, context: WorkContext, spans: &Spans, units: u64) {
+        let bytes = units * UNIT_BYTES as u64;
+        self.placement.take_from_buffer(&self.clock, context, spans, bytes).await;
+    }
+
+    /// Charges reads of units from flash across a link.
+    pub(super) async fn command_reads(&self, span: SpanId, spans: &Spans, units: u64) {
+        self.placement.command_hardware(&self.clock, span, spans, FlashCommands::reads(units)).await;
+    }
+
+    /// Wakes commands that wait for a frame: frames in peers' DRAM may have become free by other means than a
+    /// load or an eviction.
+    pub(super) fn wake_frame_waiters(&self) {
+        if let Some(cache) = &self.cache
+            && self.state.borrow().map.segments.is_some()
+        {
+            cache.frame_available.notify_all();
+        }
+    }
+
+    /// Wakes the updater if pages that are away should be written.
+    pub(super) fn call_updater(&self) {
+        if let Some(cache) = &self.cache {
+            cache.updater.notify_one();
+            if self.state.borrow().map.segments.is_some() {
+                cache.flusher.notify_one();
+            }
+        }
+    }
+}

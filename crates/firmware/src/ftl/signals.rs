@@ -1,0 +1,49 @@
+//! The signals between the tasks of a translation layer.
+
+use byteway_clock::{Clock, Notify};
+
+/// Notifications between tasks.
+pub(super) struct Signals {
+    /// Buffer slots were freed: programmed, or dropped while they waited.
+    pub(super) settled: Notify,
+    /// Parts of units may need merging.
+    pub(super) mergers: Notify,
+    /// A journal page may need writing.
+    pub(super) journal: Notify,
+    /// A checkpoint is requested.
+    pub(super) checkpoint: Notify,
+    /// Superblocks of a purge were erased, or never will be.
+    pub(super) purged: Notify,
+    /// The drive's health may have become worse.
+    pub(super) health_changed: Notify,
+    /// A die started garbage collection because few superblocks are free, outside any window.
+    pub(super) collection_begun: Notify,
+    /// Notified when a die's collector may have work; by die.
+    pub(super) collectors: Vec<Notify>,
+}
+
+impl Signals {
+    pub(super) fn new(clock: &Clock, dies: u32) -> Self {
+        Signals {
+            settled: Notify::new(clock),
+            mergers: Notify::new(clock),
+            journal: Notify::new(clock),
+            checkpoint: Notify::new(clock),
+            purged: Notify::new(clock),
+            health_changed: Notify::new(clock),
+            collection_begun: Notify::new(clock),
+            collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
+        }
+    }
+
+    /// Wakes the collector of a die.
+    #[inline]
+    pub(super) fn wake_collector(&self, die: u32) {
+        self.collectors[die as usize].notify_one();
+    }
+
+    /// Wakes all collectors.
+    pub(super) fn wake_collectors(&self) {
+        self.collectors.iter().for_each(Notify::notify_one);
+    }
+}
