@@ -16,7 +16,8 @@
 //! | [`ftl::base`] | the initial layout before the first I/O, in closed form |
 //! | [`ftl::redo`] | the log page of a segment of DRAM that a peer lends for the map |
 //! | [`ftl::space`] | logical units: the host's, and translation pages |
-//! | `ftl::core`, `ftl::state`, `ftl::signals` | the parts of the translation layer, where a unit is, and the signals between tasks |
+//! | `ftl::core`, `ftl::state` | the parts of the translation layer, and where a unit is |
+//! | `ftl::signals`, `ftl::collectors`, `ftl::power` | signals between tasks; what a power cut leaves |
 //! | `ftl::operations`, `ftl::figures` | what a controller calls |
 //! | `ftl::counters`, `ftl::footprint` | counters, and DRAM in use |
 //! | `ftl::blocks` | superblocks: free, open, closed; valid counts |

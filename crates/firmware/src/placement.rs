@@ -527,6 +527,23 @@ impl Placement {
         service.queued
     }
 
+    /// Reserves cores for buffering `count` units and, at the same site, `look_ups` look-ups, as one piece of work.
+    pub(crate) fn reserve_buffering(&self, route: Route, count: u64, look_ups: u64) -> Service {
+        let site = self.site_by(WorkKind::Buffer, route);
+        let cycles = |work, count| (work, self.cycles().of(work).saturating_mul(count));
+        match look_ups > 0 && site.is(self.site_by(WorkKind::Translate, route)) {
+            true => {
+                let (buffer, translate) =
+                    (cycles(WorkKind::Buffer, count), cycles(WorkKind::Translate, look_ups));
+                if route != Route::OWN {
+                    site.note_lent(buffer.1.saturating_add(translate.1));
+                }
+                site.reserve_both(buffer, translate)
+            }
+            false => self.reserve_by(route, WorkKind::Buffer, count),
+        }
+    }
+
     /// Reserves cores for `first` and then `second`, without a gap. The caller waits for the end. None if
     /// they run at different sites.
     #[inline]

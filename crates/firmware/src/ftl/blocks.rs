@@ -17,6 +17,7 @@
 
 use crate::ftl::base::BaseState;
 use crate::ftl::config::FtlConfig;
+use crate::ftl::map::table::{Entry, EntryKind};
 use crate::policy::stream::{STREAMS_MAX, StreamCounts};
 use crate::policy::victim::{Greedy, Victim, VictimView};
 use byteway_clock::random::{Rng, Stream as Random};
@@ -568,6 +569,18 @@ impl Blocks {
         *count -= units;
         let die = self.geometry.die_of_block(block);
         std::mem::take(&mut self.dies[die as usize].starved).then_some(die)
+    }
+
+    /// Marks the version of a unit as stale that was at `entry`. Returns the die if its collector must be
+    /// notified.
+    #[inline]
+    pub(in crate::ftl) fn lose(&mut self, base: &BaseState, lpa: u64, entry: Entry) -> Option<u32> {
+        let block = match entry.kind() {
+            EntryKind::Base => base.block_of(lpa)?,
+            EntryKind::Flash(ppa) => self.block_of(ppa),
+            EntryKind::Unmapped | EntryKind::Slot(_) | EntryKind::Lost => return None,
+        };
+        self.lost(block, 1)
     }
 
     /// Counts a unit of a superblock as valid.

@@ -156,6 +156,18 @@ impl Buffer {
         entry.as_slot().map_or(entry, |slot| self.slot(slot).old)
     }
 
+    /// Records where the version in flash of the unit in a slot is now.
+    pub(in crate::ftl) fn set_in_flash(&mut self, slot: u32, entry: Entry) {
+        self.slots[slot as usize].old = entry;
+    }
+
+    /// Whether the latest programmed version of a unit with the map entry `entry` is at `from`, according to that
+    /// or to the slot of its buffered version.
+    #[inline]
+    pub(in crate::ftl) fn holds(&self, entry: Entry, from: Entry) -> bool {
+        entry == from || entry.as_slot().is_some_and(|slot| self.slot(slot).old == from)
+    }
+
     /// Whether the unit in a slot still waits, and can be replaced or dropped.
     pub(in crate::ftl) fn waits(&self, slot: u32) -> bool {
         self.slots[slot as usize].state == State::Waits

@@ -2,6 +2,7 @@
 
 use crate::ftl::base::BaseState;
 use crate::ftl::collect::idleness::Idleness;
+use crate::ftl::collectors::Collectors;
 use crate::ftl::config::{FtlConfig, MediaError};
 use crate::ftl::map::Cache;
 use crate::ftl::map::copies::Lending;
@@ -13,12 +14,13 @@ use crate::ftl::space::Space;
 use crate::ftl::state::State;
 use crate::ftl::write::filling::Writer;
 use crate::ftl::write::lock::Locks;
+use crate::ftl::write::room::Room;
 use crate::ftl::write::superseded::Superseded;
 use crate::hardware::FlashCommands;
 use crate::placement::{Placement, WorkContext};
 use crate::policy::stream::StreamCounts;
 use crate::work::WorkKind;
-use byteway_clock::{Clock, Semaphore, SpanId, Spans, TaskId};
+use byteway_clock::{Clock, SpanId, Spans, TaskId};
 use byteway_content::UNIT_BYTES;
 use byteway_flash::{DataEnd, Geometry};
 use std::cell::RefCell;
@@ -34,9 +36,7 @@ pub(super) struct Core {
     pub(super) config: FtlConfig,
     pub(super) streams: StreamCounts,
     pub(super) space: Space,
-    /// Credits for free buffer slots.
-    pub(super) credits: Semaphore,
-    pub(super) slots: u32,
+    pub(super) room: Room,
     pub(super) locks: Locks,
     /// The map cache, unless DRAM holds the whole map.
     pub(super) cache: Option<Cache>,
@@ -46,6 +46,7 @@ pub(super) struct Core {
     pub(super) superseded: Superseded,
     pub(super) power: Power,
     pub(super) signals: Signals,
+    pub(super) collectors: Collectors,
     pub(super) writers: Vec<Writer>,
     pub(super) state: RefCell<State>,
     pub(super) scratch: RefCell<Vec<Scratch>>,
@@ -74,7 +75,7 @@ impl Core {
     /// Whether commands may complete within the call that brings them.
     #[inline]
     pub(super) fn is_at_once(&self) -> bool {
-        self.clock.is_immediate() && self.power.is_ready.get() && self.cache.is_none()
+        self.clock.is_immediate() && self.power.is_ready() && self.cache.is_none()
     }
 
     /// Number of [`WorkKind::Translate`] charged for a look-up of `count` units: one for each unit, or for
@@ -83,7 +84,7 @@ impl Core {
     pub(super) fn look_ups(&self, first: u64, count: u64) -> u64 {
         match self.config.extents {
             None => count,
-            Some(_) => self.state.borrow().look_ups(first, count),
+            Some(_) => self.state.borrow().map.look_ups(first, count),
         }
     }
 
@@ -96,9 +97,8 @@ impl Core {
     /// Applies map changes to the tree of extents, if the map is one.
     #[inline]
     pub(super) fn settle_extents(&self, state: &mut State) {
-        if state.map.extents.is_some() {
-            state.settle_extents(Log { flash: &self.flash, geometry: &self.geometry });
-        }
+        let State { map, buffer, .. } = state;
+        map.settle_extents(buffer, Log { flash: &self.flash, geometry: &self.geometry });
     }
 
     /// Charges changes of the tree of extents up to now, after the work that made them.
@@ -106,15 +106,9 @@ impl Core {
         if self.config.extents.is_none() {
             return;
         }
-        let visits = self.state.borrow_mut().map.extents.as_mut().map_or(0, |extents| extents.take_visits());
+        let visits = self.state.borrow_mut().map.take_visits();
         let service = self.placement.reserve(WorkKind::Translate, visits);
         self.clock.sleep_until(service.end).await;
-    }
-
-    pub(super) fn give_back(&self, slots: u32) {
-        if slots > 0 {
-            self.credits.release(slots as usize);
-        }
     }
 
     /// Waits for units to be transferred out of the buffer's DRAM.
@@ -126,25 +120,5 @@ impl Core {
     /// Charges reads of units from flash across a link.
     pub(super) async fn command_reads(&self, span: SpanId, spans: &Spans, units: u64) {
         self.placement.command_hardware(&self.clock, span, spans, FlashCommands::reads(units)).await;
-    }
-
-    /// Wakes commands that wait for a frame: frames in peers' DRAM may have become free by other means than a
-    /// load or an eviction.
-    pub(super) fn wake_frame_waiters(&self) {
-        if let Some(cache) = &self.cache
-            && self.state.borrow().map.segments.is_some()
-        {
-            cache.frame_available.notify_all();
-        }
-    }
-
-    /// Wakes the updater if pages that are away should be written.
-    pub(super) fn call_updater(&self) {
-        if let Some(cache) = &self.cache {
-            cache.updater.notify_one();
-            if self.state.borrow().map.segments.is_some() {
-                cache.flusher.notify_one();
-            }
-        }
     }
 }

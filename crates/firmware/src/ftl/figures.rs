@@ -6,7 +6,6 @@ use crate::ftl::config::FtlConfig;
 use crate::ftl::counters::FtlCounters;
 use crate::ftl::footprint::{self, Footprint};
 use crate::ftl::health::Health;
-use crate::ftl::journal::checkpoints::Checkpoints;
 use crate::ftl::map::MapMonitor;
 use crate::ftl::map::copies::LentMemory;
 use crate::ftl::map::extents::Log;
@@ -53,7 +52,7 @@ impl Ftl {
         let dies = 0..self.0.geometry.dies();
         let blocks_free = dies.clone().map(|die| u64::from(state.blocks.free(die))).sum();
         let blocks_spare = dies.map(|die| u64::from(state.blocks.spares(die))).sum();
-        let Checkpoints { power_cycles, unsafe_shutdowns, .. } = state.checkpoints;
+        let (power_cycles, unsafe_shutdowns) = state.checkpoints.power_cycles();
         FtlCounters { blocks_free, blocks_spare, power_cycles, unsafe_shutdowns, ..state.counters }
     }
 
@@ -100,12 +99,12 @@ impl Ftl {
 
     /// Free slots of the write buffer that no task has reserved.
     pub fn slots_free(&self) -> u32 {
-        self.0.credits.available() as u32
+        self.0.room.free()
     }
 
     /// Total slots of the write buffer.
     pub fn slots(&self) -> u32 {
-        self.0.slots
+        self.0.room.slots()
     }
 
     /// Whether a request is in progress. A request in progress never waits for the host.
@@ -140,7 +139,7 @@ impl Ftl {
     /// Units that damage of the medium has lost, as found when power came on. They read as errors until they
     /// are written or deallocated.
     pub fn lost_units(&self) -> u64 {
-        self.0.power.losses.borrow().units
+        self.0.power.losses().units
     }
 
     /// Waits until [`health`](Ftl::health) may have become worse since the last call: spares are gone, or
@@ -162,10 +161,8 @@ impl Ftl {
     pub fn check_extents(&self) {
         let core = &*self.0;
         let state = core.state.borrow();
-        if let Some(extents) = &state.map.extents {
-            let log = Log { flash: &core.flash, geometry: &core.geometry };
-            extents.check(log, |lpa| state.place_in_flash(lpa));
-        }
+        let log = Log { flash: &core.flash, geometry: &core.geometry };
+        state.map.check_extents(&state.buffer, log);
     }
 
     /// Translation pages in DRAM, for a cached map.
@@ -191,14 +188,7 @@ impl Ftl {
     /// Adds own DRAM for `segments` segments of [`FtlConfig::map_segment_pages`], from a peer or back from
     /// one. No effect if DRAM holds the whole map.
     pub fn take_map_segments(&self, segments: u32) {
-        let Some(cache) = &self.0.cache else { return };
-        {
-            let frames = &mut self.0.state.borrow_mut().map.frames;
-            frames.resize(
-                frames.own().saturating_add(segments.saturating_mul(self.0.config.map_segment_pages)),
-            );
-        }
-        cache.frame_available.notify_all();
+        clean::take_segments(&self.0, segments);
     }
 
     /// Gives up own DRAM of up to `segments` segments; a frame for one page remains. The pages in it are
@@ -212,12 +202,11 @@ impl Ftl {
     /// Translation pages that lie in flash.
     pub fn map_pages_in_flash(&self) -> u64 {
         let state = self.0.state.borrow();
-        let lies =
-            |page: &u32| match state.buffer.in_flash(state.map.table.get(state.map.pages.unit(*page))).kind()
-            {
-                EntryKind::Base => self.0.base.find(state.map.pages.unit(*page)).is_some(),
-                place => matches!(place, EntryKind::Flash(_)),
-            };
+        let lies = |page: &u32| match state.buffer.in_flash(state.map.get(state.map.pages.unit(*page))).kind()
+        {
+            EntryKind::Base => self.0.base.find(state.map.pages.unit(*page)).is_some(),
+            place => matches!(place, EntryKind::Flash(_)),
+        };
         (0..state.map.pages.count()).filter(lies).count() as u64
     }
 
@@ -278,6 +267,6 @@ impl Ftl {
     /// Reports each translation page that a command looks up to `monitor`; None stops it. Returns false if
     /// DRAM holds the whole map, so that no page is looked up.
     pub fn monitor_map(&self, monitor: Option<Rc<dyn MapMonitor>>) -> bool {
-        self.0.cache.as_ref().map(|cache| cache.monitor.replace(monitor)).is_some()
+        self.0.cache.as_ref().map(|cache| cache.set_monitor(monitor)).is_some()
     }
 }

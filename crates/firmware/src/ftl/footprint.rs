@@ -1,9 +1,7 @@
 //! DRAM in use by a translation layer, of interest where it is the host's.
 
 use crate::ftl::core::Core;
-use crate::ftl::map::Mapping;
 use crate::ftl::map::extents::Size;
-use crate::ftl::space::Space;
 use byteway_content::UNIT_BYTES;
 
 /// Index bytes for a buffered unit: the unit, its slot, and its neighbour in the list by age.
@@ -63,7 +61,7 @@ impl Footprint {
 /// DRAM in use now. Takes no modelled time and only a few look-ups.
 pub(super) fn footprint(core: &Core) -> Footprint {
     let state = core.state.borrow();
-    let Size { bytes: map, nodes, extents, height } = map_size(&state.map, &core.space, core.cache.is_some());
+    let Size { bytes: map, nodes, extents, height } = state.map.size(core.cache.is_some());
     let (buffered, parts) = (u64::from(state.buffer.used()), state.parts.len() as u64);
     let kept = state.read_cache.as_ref().map_or(0, |cache| cache.len() as u64);
     Footprint {
@@ -76,17 +74,5 @@ pub(super) fn footprint(core: &Core) -> Footprint {
         read_cache: kept * UNIT_BYTES as u64,
         buffer_index: (buffered + parts + kept) * INDEX_BYTES,
         superblocks: u64::from(core.geometry.total_blocks()) * SUPERBLOCK_BYTES,
-    }
-}
-
-fn map_size(map: &Mapping, space: &Space, is_cached: bool) -> Size {
-    let without_tree = |bytes| Size { bytes, nodes: 0, extents: 0, height: 0 };
-    match &map.extents {
-        Some(extents) => extents.size(),
-        None if is_cached => {
-            let (logs, elsewhere) = map.segments.as_ref().map_or((0, 0), |it| it.held(&map.frames));
-            without_tree((map.frames.held() - elsewhere + logs) * UNIT_BYTES as u64)
-        }
-        None => without_tree(space.user * if space.is_wide { 8 } else { 4 }),
     }
 }

@@ -47,7 +47,7 @@ impl Core {
         spans: &Spans,
         count: u32,
     ) -> Result<Permit, MediaError> {
-        if self.credits.available() >= count as usize && self.credits.waiting() == 0 {
+        if self.room.has(count) {
             return self.slots(count).await;
         }
         let wait = self.wait_for_buffer();
@@ -83,7 +83,7 @@ impl Core {
     /// # Errors
     /// [`MediaError::WriteProtected`] if the drive is read-only, also if it becomes so during the wait.
     pub(in crate::ftl) async fn slots(&self, count: u32) -> Result<Permit, MediaError> {
-        let permit = self.credits.acquire(count as usize).await;
+        let permit = self.room.acquire(count).await;
         if permit.credits() < count as usize || self.state.borrow().is_read_only() {
             return Err(MediaError::WriteProtected);
         }
@@ -108,10 +108,10 @@ impl Core {
         state.end = EndOfLife::ReadOnly;
         self.signals.health_changed.notify_one();
         // Closing releases every task that waits for a slot, with an error.
-        self.credits.close();
+        self.room.close();
         self.signals.settled.notify_all();
         // A flush may depend on a die whose collector waits for units to become stale.
-        self.signals.wake_collectors();
+        self.collectors.call_all();
     }
 
     /// Counts units that flash could not deliver.

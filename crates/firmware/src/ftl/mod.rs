@@ -15,7 +15,8 @@
 //! |---|---|
 //! | `space`, `base`, `blocks`, `buffer` | logical units, the initial layout, superblocks, the write buffer |
 //! | `map` | the map, and which of its pages are where |
-//! | `state`, `signals`, `core` | what all of that is together, and where a unit is; signals between tasks |
+//! | `state`, `core` | what each part owns, and where a unit is |
+//! | `signals`, `collectors`, `power` | signals between tasks, calls of collectors, what a power cut leaves |
 //! | `journal` | deallocations, in the system area; state of checkpoints |
 //! | `health`, `retire` | the end of life, room in the buffer, superblocks that fail |
 //! | `write` | units into the buffer, and out of it in stripes |
@@ -29,6 +30,7 @@ pub mod base;
 mod blocks;
 mod buffer;
 mod collect;
+mod collectors;
 pub mod config;
 mod core;
 mod counters;
@@ -82,13 +84,14 @@ use crate::work::Cycles;
 use base::BaseState;
 use blocks::{Blocks, Marks};
 use buffer::Buffer;
-use byteway_clock::{Clock, Delay, Rate, Semaphore, SpanId, Spans, Stage, TaskId};
+use byteway_clock::{Clock, Delay, Rate, SpanId, Spans, Stage, TaskId};
 use byteway_content::{Content, Keep};
 use byteway_flash::file::{Files, OpenReport, Tuning};
 use byteway_flash::{BlockId, DataEnd, Dump, Far, Flash, FlashConfig, Geometry, Medium, Mode, Timing};
 use collect::background::attend;
 use collect::collecting::Collecting;
 use collect::idleness::Idleness;
+use collectors::Collectors;
 use durable::checkpoint::shut_down;
 use durable::{audit, medium};
 use host::part::MERGERS_MAX;
@@ -111,6 +114,7 @@ use validate::{check_capacity, validate};
 use write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
 use write::lock::Locks;
 use write::parts::Parts;
+use write::room::Room;
 use write::superseded::Superseded;
 
 /// A drive's translation layer. Cheap to clone.
@@ -251,15 +255,15 @@ impl Ftl {
             config,
             streams: counts,
             space,
-            credits: Semaphore::new(clock, slots as usize),
-            slots,
+            room: Room::new(clock, slots),
             locks: Locks::new(clock),
             cache: cached.map(|_| Cache::new(clock, geometry.units_per_stripe())),
             lending: Lending::new(clock),
             idleness: Idleness::new(clock),
             superseded,
             power: Power::new(clock, is_new && is_steady, is_new || is_bare, saved),
-            signals: Signals::new(clock, dies),
+            signals: Signals::new(clock),
+            collectors: Collectors::new(clock, dies),
             writers,
             state: RefCell::new(state),
             scratch: RefCell::default(),
@@ -384,10 +388,10 @@ impl Ftl {
         let core = &*self.0;
         let plp = core.config.plp;
         let mut medium = core.flash.power_off(plp).expect("the array is the drive's own");
-        if let Some(dump) = core.power.saved.take() {
+        if let Some(dump) = core.power.take_saved() {
             medium.save(dump); // its restoration was not complete
         } else if plp {
-            let late = core.power.late.take();
+            let late = core.power.take_late();
             medium.save(core.state.borrow().dump(core.config.user_units, late));
         }
         medium
@@ -399,7 +403,7 @@ impl Ftl {
         if let Ok(lpa) = self.0.check(lpa, 1)
             && self.0.config.plp
         {
-            self.0.power.late.borrow_mut().push((lpa, content));
+            self.0.power.save(lpa, content);
         }
     }
 

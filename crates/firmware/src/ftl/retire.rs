@@ -20,7 +20,7 @@ pub(in crate::ftl) fn fail(core: &Core, state: &mut State, block: BlockId) {
     core.signals.health_changed.notify_one();
     let die = core.geometry.die_of_block(block);
     state.refresh(die);
-    core.signals.wake_collector(die);
+    core.collectors.call(die);
     if failed == Failed::Missed {
         core.end_life(state);
     }

@@ -18,12 +18,10 @@ pub(super) struct Signals {
     pub(super) health_changed: Notify,
     /// A die started garbage collection because few superblocks are free, outside any window.
     pub(super) collection_begun: Notify,
-    /// Notified when a die's collector may have work; by die.
-    pub(super) collectors: Vec<Notify>,
 }
 
 impl Signals {
-    pub(super) fn new(clock: &Clock, dies: u32) -> Self {
+    pub(super) fn new(clock: &Clock) -> Self {
         Signals {
             settled: Notify::new(clock),
             mergers: Notify::new(clock),
@@ -32,18 +30,6 @@ impl Signals {
             purged: Notify::new(clock),
             health_changed: Notify::new(clock),
             collection_begun: Notify::new(clock),
-            collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
         }
-    }
-
-    /// Wakes the collector of a die.
-    #[inline]
-    pub(super) fn wake_collector(&self, die: u32) {
-        self.collectors[die as usize].notify_one();
-    }
-
-    /// Wakes all collectors.
-    pub(super) fn wake_collectors(&self) {
-        self.collectors.iter().for_each(Notify::notify_one);
     }
 }

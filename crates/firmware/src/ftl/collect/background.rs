@@ -27,10 +27,10 @@ pub(in crate::ftl) async fn run(core: Rc<Core>) {
         }
         idleness.is_watched.set(false);
         let mut state = core.state.borrow_mut();
-        if state.filling.next_number > 1 {
+        if state.filling.has_begun() {
             state.collecting.is_idle = true;
             drop(state);
-            core.signals.wake_collectors();
+            core.collectors.call_all();
         }
     }
 }

@@ -5,15 +5,11 @@ use byteway_flash::BlockId;
 /// State of the collectors.
 pub(in crate::ftl) struct Collecting {
     /// Stripes that the collector has filled and that are not durable yet, by die.
-    pub(in crate::ftl) moving: Vec<Vec<(BlockId, u32)>>,
+    pub(super) moving: Vec<Vec<(BlockId, u32)>>,
     /// Work of collectors other than gaining space, by die.
-    pub(in crate::ftl) upkeep: Vec<DieUpkeep>,
-    /// Every collector has been notified at least once.
-    pub(in crate::ftl) roused: bool,
-    /// Number of idle collectors.
-    pub(in crate::ftl) resting: u32,
+    pub(super) upkeep: Vec<DieUpkeep>,
     /// The host is idle.
-    pub(in crate::ftl) is_idle: bool,
+    pub(super) is_idle: bool,
 }
 
 impl Collecting {
@@ -21,10 +17,13 @@ impl Collecting {
         Collecting {
             moving: vec![Vec::new(); dies as usize],
             upkeep: (0..dies).map(|_| DieUpkeep::default()).collect(),
-            roused: false,
-            resting: dies,
             is_idle: false,
         }
+    }
+
+    /// Stripes of all dies whose units may be nowhere else.
+    pub(in crate::ftl) fn moving(&self) -> impl Iterator<Item = (BlockId, u32)> {
+        self.moving.iter().flatten().copied()
     }
 }
 

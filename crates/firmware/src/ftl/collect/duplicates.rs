@@ -91,7 +91,7 @@ async fn units(core: &Core, block: BlockId) -> Vec<(Ppa, Spare)> {
 async fn valid_units(core: &Core, block: BlockId) -> Vec<Duplicate> {
     let units = units(core, block).await;
     let state = core.state.borrow();
-    let is_valid = |ppa: Ppa, lpa| state.holds(state.map.table.get(lpa), Entry::flash(ppa));
+    let is_valid = |ppa: Ppa, lpa| state.buffer.holds(state.map.get(lpa), Entry::flash(ppa));
     let valid = units.into_iter().filter(|(ppa, spare)| is_valid(*ppa, spare.lpa));
     valid.map(|(at, spare)| Duplicate { spare, at, original: None }).collect()
 }
@@ -115,7 +115,7 @@ fn go_back(core: &Core, die: u32, duplicates: &[Duplicate]) -> u64 {
         let Some(to) = *original else { continue };
         let is_base = state.blocks.is_base(core.geometry.block_of(to), core.geometry.stripe_of(to));
         let entry = if is_base { Entry::BASE } else { Entry::flash(to) };
-        if state.relocate(spare.lpa, Entry::flash(*at), entry) {
+        if state.map.relocate(&mut state.buffer, spare.lpa, Entry::flash(*at), entry) {
             state.blocks.lost(core.geometry.block_of(*at), 1);
             state.blocks.gained(core.geometry.block_of(to));
         }

@@ -210,8 +210,10 @@ pub(in crate::ftl) async fn run(core: Rc<Core>, die: u32) {
     let mut rests = true;
     loop {
         // A drive that is only read stays as it was.
-        collector.core.signals.collectors[die as usize].notified().await;
-        collector.core.state.borrow_mut().collecting.resting -= u32::from(rests);
+        collector.core.collectors.called(die).await;
+        if rests {
+            collector.core.collectors.rest(false);
+        }
         loop {
             while collector.works().await {}
             if !(collector.is_cornered() && duplicates::leave(&collector.core, die).await) {
@@ -397,7 +399,7 @@ impl Collector {
             let state = &mut *guard;
             let target = *erase_after.get_or_insert(state.buffer.next_sequence());
             if state.journal.durable_to() < target {
-                state.journal.waiting.push(*die);
+                state.journal.hold_back(*die);
                 if state.journal.want(target) {
                     core.signals.journal.notify_one();
                 }
@@ -479,7 +481,7 @@ impl Collector {
         }
         let state = core.state.borrow();
         for moved in again.drain(..) {
-            if !state.holds(state.map.table.get(moved.lpa), moved.from) {
+            if !state.buffer.holds(state.map.get(moved.lpa), moved.from) {
                 done(victims, moved.victim, 1);
                 continue;
             }
@@ -509,7 +511,7 @@ impl Collector {
         for (stripe, spares) in (first..).zip(spares.chunks_exact_mut(stripe_units as usize)) {
             core.flash.spares(geometry.ppa(victim.block, stripe, 0), spares);
         }
-        state.map.table.get_all(spares.iter().map(|spare| spare.lpa), entries);
+        state.map.table().get_all(spares.iter().map(|spare| spare.lpa), entries);
         let each =
             spares.chunks_exact(stripe_units as usize).zip(entries.chunks_exact(stripe_units as usize));
         for (stripe, (spares, entries)) in (first..).zip(each) {
@@ -520,7 +522,7 @@ impl Collector {
                 let ppa = Ppa(start.0 + unit as u64);
                 let from = if is_base { Entry::BASE } else { Entry::flash(ppa) };
                 // A unit is valid if the map has it here; a spare area alone may be outdated.
-                if spare.lpa != NO_LPA && state.holds(*entry, from) {
+                if spare.lpa != NO_LPA && state.buffer.holds(*entry, from) {
                     mask |= 1 << unit;
                     let Spare { lpa, sequence } = *spare;
                     let victim = victim.block;
@@ -610,9 +612,8 @@ impl Collector {
             let units = left.min(stripe_units);
             debug_assert!(units == stripe_units || pads, "only the last stripe before a wait is padded");
             let mut batch = core.flash.take_batch();
-            let number = state.filling.next_number;
+            let number = state.filling.take_number();
             batch.number = number;
-            state.filling.next_number += 1;
             let moved = carry[sent..sent + units].iter();
             let spares = moved.clone().map(|moved| Spare { lpa: moved.lpa, sequence: moved.sequence });
             let contents = contents[sent..sent + units].iter_mut().map(std::mem::take);
@@ -738,13 +739,12 @@ impl Collector {
         let Self { core, bundles, victims, die, .. } = self;
         let Bundle { held, flying, .. } = &mut bundles[index];
         let mut guard = core.state.borrow_mut();
-        let state = &mut *guard;
+        let State { map, buffer, blocks, filling, .. } = &mut *guard;
         debug_assert_eq!(held.iter().map(|program| program.units as usize).sum::<usize>(), flying.len());
         // No later program can destroy the last stripe of a wordline, nor one in a closed or failed
         // superblock.
-        let opened = state.blocks.opened(*die, lane);
-        let is_safe =
-            |program: &Program| state.filling.ends_with(program.stripe) || opened != Some(program.block);
+        let opened = blocks.opened(*die, lane);
+        let is_safe = |program: &Program| filling.ends_with(program.stripe) || opened != Some(program.block);
         let safe = held.iter().rposition(is_safe).map_or(0, |last| last + 1);
         let mut moved = 0;
         for program in held.drain(..safe) {
@@ -755,17 +755,18 @@ impl Collector {
             // Losses are counted for each victim together: one look at its state instead of one for each
             // unit.
             for units in units.chunk_by(|a, b| a.victim == b.victim) {
-                let is_moved =
-                    |(moved, ppa): &(&Moved, Ppa)| state.relocate(moved.lpa, moved.from, Entry::flash(*ppa));
+                let is_moved = |(moved, ppa): &(&Moved, Ppa)| {
+                    map.relocate(buffer, moved.lpa, moved.from, Entry::flash(*ppa))
+                };
                 let count = units.iter().zip(&mut next).filter(is_moved).count() as u32;
                 if count > 0 {
-                    state.blocks.lost(units[0].victim, count);
+                    blocks.lost(units[0].victim, count);
                 }
                 done(victims, units[0].victim, units.len() as u32);
                 valid += count;
             }
             moved += program.units as usize;
-            state.blocks.programmed(program.block, valid); // no notification: the collector itself runs this
+            blocks.programmed(program.block, valid); // no notification: the collector itself runs this
         }
         flying.drain(..moved);
     }
@@ -809,7 +810,7 @@ fn substitute(core: &Core, lpa: u64) -> Content {
     match core.space.kind(lpa) {
         UnitKind::Map(page) => {
             state.counters.map_reads_failed += 1;
-            state.page_content(page as u32, core.config.keep)
+            Content::of(&state.map.page_bytes(&state.buffer, page as u32), core.config.keep)
         }
         _ => {
             state.counters.units_lost += 1;

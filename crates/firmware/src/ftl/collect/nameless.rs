@@ -31,7 +31,7 @@ pub(in crate::ftl) fn units_in(
     let (first, count) = space.map;
     let mut found = Vec::new();
     for lpa in (0..space.user).chain(first..first + count) {
-        let entry = state.map.table.get(lpa);
+        let entry = state.map.get(lpa);
         let from = state.buffer.in_flash(entry);
         let EntryKind::Flash(ppa) = from.kind() else { continue };
         if geometry.block_of(ppa) != block {

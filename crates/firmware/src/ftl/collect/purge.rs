@@ -57,7 +57,7 @@ fn doom(core: &Core) -> u32 {
         state.blocks.doomed()
     };
     settle_closed(core);
-    core.signals.wake_collectors();
+    core.collectors.call_all();
     dispatch(core);
     doomed
 }

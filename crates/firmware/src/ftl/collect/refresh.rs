@@ -54,6 +54,6 @@ pub(in crate::ftl) fn note_read(core: &Core, ppa: Ppa) {
 /// Queues a superblock for refresh, if it is closed.
 fn refresh_block(core: &Core, block: BlockId) {
     if core.state.borrow_mut().blocks.refresh(block) {
-        core.signals.collectors[core.geometry.die_of_block(block) as usize].notify_one();
+        core.collectors.call(core.geometry.die_of_block(block));
     }
 }

@@ -221,6 +221,6 @@ impl State {
 
     /// Whether a stream of the host can get no stripe in a die.
     fn is_awaited(&self, die: u32) -> bool {
-        self.streams_with_space(die) < self.filling.lanes.len()
+        self.streams_with_space(die) < usize::from(self.filling.streams())
     }
 }

@@ -30,7 +30,7 @@ pub struct CollectionState {
 /// Opens a window: every die collects until `blocks` superblocks more are free than its start threshold.
 pub(in crate::ftl) fn open(core: &Core, blocks: u32) {
     let mut state = core.state.borrow_mut();
-    if state.filling.next_number <= 1 || state.is_read_only() {
+    if !state.filling.has_begun() || state.is_read_only() {
         return;
     }
     let until = core.start().saturating_add(blocks).saturating_add(1);
@@ -46,7 +46,7 @@ pub(in crate::ftl) fn open(core: &Core, blocks: u32) {
     if is_open {
         state.counters.collection_windows += 1;
         drop(state);
-        core.signals.wake_collectors();
+        core.collectors.call_all();
     }
 }
 

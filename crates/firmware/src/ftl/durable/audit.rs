@@ -60,7 +60,7 @@ pub(in crate::ftl) fn audit(core: &Core) -> Audit {
 }
 
 fn entry(core: &Core, lpa: u64) -> Entry {
-    core.state.borrow().map.table.get(lpa)
+    core.state.borrow().map.get(lpa)
 }
 
 fn holds(core: &Core, ppa: Ppa) -> UnitContent {
@@ -74,7 +74,7 @@ fn sequence(core: &Core, lpa: u64, ppa: Ppa) -> Option<u64> {
 
 /// Reports what is lost: found by this recovery, or recorded by an earlier one.
 fn check_lost(core: &Core, audit: &mut Audit) {
-    let losses = &*core.power.losses.borrow();
+    let losses = &*core.power.losses();
     audit.lost_units = losses.units;
     losses.findings.iter().for_each(|finding| audit.find(*finding));
     let (mut pages, mut units) = (BTreeSet::new(), BTreeSet::new());
@@ -86,7 +86,7 @@ fn check_lost(core: &Core, audit: &mut Audit) {
         }
     }
     let mut run: Option<(u64, u64)> = None;
-    core.state.borrow().map.table.each_kept(0..core.space.user, |lpa, entry| {
+    core.state.borrow().map.table().each_kept(0..core.space.user, |lpa, entry| {
         let is_reported = || pages.contains(&core.space.page_of(lpa)) || units.contains(&lpa);
         if entry != Entry::LOST || is_reported() {
             return;
@@ -114,7 +114,7 @@ fn count_pages(core: &Core, audit: &mut Audit) {
 /// Checks that units are where the map locates them.
 fn check_places(core: &Core, audit: &mut Audit) {
     let mut places: Vec<(u64, Ppa)> = Vec::new();
-    core.state.borrow().map.table.each_kept(0..core.space.user, |lpa, entry| {
+    core.state.borrow().map.table().each_kept(0..core.space.user, |lpa, entry| {
         if let EntryKind::Flash(ppa) = entry.kind() {
             places.push((lpa, ppa));
         }

@@ -13,13 +13,13 @@
 use crate::ftl::config::InjectedDefect;
 use crate::ftl::config::MediaError;
 use crate::ftl::core::Core;
-use crate::ftl::journal::checkpoints::Checkpoints;
 use crate::ftl::journal::root::{PageRun, Root};
 use crate::ftl::journal::writer::journal_moved;
 use crate::ftl::map::table::{Entry, EntryKind};
 use crate::ftl::paging::clean::read_away;
 use crate::ftl::paging::reach::read_back;
 use crate::ftl::state::State;
+use crate::ftl::write::buffering::buffer_page;
 use crate::ftl::write::dispatch::dispatch;
 use crate::ftl::write::settle::{settle_parts, settle_units};
 use std::rc::Rc;
@@ -29,41 +29,23 @@ pub(in crate::ftl) async fn run(core: Rc<Core>) {
     loop {
         core.signals.checkpoint.notified().await;
         loop {
-            let (turn, is_shutdown) = {
-                let checkpoints = &mut core.state.borrow_mut().checkpoints;
-                if checkpoints.asked == checkpoints.done {
-                    break;
-                }
-                (checkpoints.asked, std::mem::take(&mut checkpoints.is_shutdown))
-            };
+            let Some(next) = core.state.borrow_mut().checkpoints.next() else { break };
+            let (turn, is_shutdown) = next;
             if is_shutdown && core.config.canary == Some(InjectedDefect::StallShutdown) {
                 std::future::pending::<()>().await;
             }
             let written = write_checkpoint(&core, is_shutdown).await;
-            let checkpoints = &mut core.state.borrow_mut().checkpoints;
-            checkpoints.done = turn;
-            if is_shutdown {
-                checkpoints.failed = written.err(); // fails without free space
-            }
+            core.state.borrow_mut().checkpoints.end(turn, is_shutdown, written.err());
             core.signals.settled.notify_all();
         }
     }
-}
-
-/// Lowest number of a host stripe that is unfinished, or that failed and whose units are not programmed
-/// yet; with several streams, that could have held a unit that still waits. Everything numbered later is
-/// in stripes from there on, though these may be finished.
-fn first_unfinished(state: &State) -> u64 {
-    let in_flight = state.filling.jobs.iter().filter_map(|job| job.number);
-    let late = state.buffer.iter().filter_map(|slot| slot.first_stripe);
-    in_flight.chain(state.filling.lowest_held()).chain(late).min().unwrap_or(state.filling.next_number)
 }
 
 /// Runs of the translation pages in flash.
 fn page_runs(state: &State) -> Vec<PageRun> {
     let mut runs: Vec<PageRun> = Vec::new();
     let units = state.map.pages.unit(0)..state.map.pages.unit(state.map.pages.count());
-    state.map.table.each_changed(units, |unit, entry| {
+    state.map.table().each_changed(units, |unit, entry| {
         let page = (unit - state.map.pages.unit(0)) as u32;
         let place = state.buffer.in_flash(entry);
         match (place.kind(), runs.last_mut()) {
@@ -79,11 +61,10 @@ fn page_runs(state: &State) -> Vec<PageRun> {
 
 /// Whether the last root is still complete and up to date.
 fn is_as_written(state: &State) -> bool {
-    (state.checkpoints.is_clean || state.checkpoints.power_cycles == 0)
+    state.checkpoints.is_as_written()
         && state.buffer.used() == 0
         && state.parts.len() == 0
         && state.journal.is_empty()
-        && !state.checkpoints.is_over
         && state.map.pages.dirty().next().is_none()
 }
 
@@ -100,25 +81,15 @@ fn host_changes(state: &State) -> (u64, u64) {
 /// then.
 pub(in crate::ftl) async fn shut_down(core: &Core) -> Result<(), MediaError> {
     // A checkpoint in progress may not cover what was settled since it began.
-    while is_checkpoint_pending(core) {
+    while core.state.borrow().checkpoints.is_pending() {
         core.signals.settled.notified().await;
     }
-    let turn = {
-        let checkpoints = &mut core.state.borrow_mut().checkpoints;
-        checkpoints.asked += 1;
-        checkpoints.is_shutdown = true;
-        checkpoints.asked
-    };
+    let turn = core.state.borrow_mut().checkpoints.ask_for_shutdown();
     core.signals.checkpoint.notify_one();
-    while core.state.borrow().checkpoints.done < turn {
+    while !core.state.borrow().checkpoints.has_ended(turn) {
         core.signals.settled.notified().await;
     }
-    core.state.borrow().checkpoints.failed.map_or(Ok(()), Err)
-}
-
-fn is_checkpoint_pending(core: &Core) -> bool {
-    let Checkpoints { asked, done, .. } = core.state.borrow().checkpoints;
-    asked != done
+    core.state.borrow().checkpoints.failure().map_or(Ok(()), Err)
 }
 
 /// Writes a checkpoint of everything settled at its start. It first settles a little more, so that
@@ -141,22 +112,12 @@ async fn write_checkpoint(core: &Core, is_clean: bool) -> Result<(), MediaError>
     let (mut root, dirty, given) = {
         let mut guard = core.state.borrow_mut();
         let state = &mut *guard;
-        state.checkpoints.units_then = state.counters.units_programmed();
         let root = Root {
-            generation: state.checkpoints.generation + 1,
             settled: state.buffer.settled(),
-            first_stripe: first_unfinished(state),
-            power_cycles: state.checkpoints.power_cycles,
-            unsafe_shutdowns: state.checkpoints.unsafe_shutdowns,
+            first_stripe: state.filling.first_unfinished(&state.buffer),
             is_clean,
-            moving: state
-                .collecting
-                .moving
-                .iter()
-                .flatten()
-                .map(|(block, stripe)| (block.0, *stripe))
-                .collect(),
-            ..Root::default()
+            moving: state.collecting.moving().map(|(block, stripe)| (block.0, stripe)).collect(),
+            ..state.checkpoints.begin(&state.counters)
         };
         state.journal.seal(root.settled);
         (root, state.map.pages.dirty(), host_changes(state))
@@ -168,11 +129,9 @@ async fn write_checkpoint(core: &Core, is_clean: bool) -> Result<(), MediaError>
         read_away(core, &[page]).await;
         read_back(core, page).await;
         let permit = core.slots(1).await?;
-        let taken = core.state.borrow_mut().buffer_page(page, core.config.keep);
+        let taken = buffer_page(&mut core.state.borrow_mut(), page, core.config.keep);
         permit.forget();
-        if !taken {
-            core.credits.release(1);
-        }
+        core.room.give_back(u32::from(!taken));
         dispatch(core);
     }
     // The root may name a page only once it is programmed.
@@ -183,7 +142,7 @@ async fn write_checkpoint(core: &Core, is_clean: bool) -> Result<(), MediaError>
         root.pages = page_runs(&state);
         // What came meanwhile is not in the pages.
         root.is_clean &= given == host_changes(&state);
-        (root.next_sequence, root.next_number) = (state.buffer.next_sequence(), state.filling.next_number);
+        (root.next_sequence, root.next_number) = (state.buffer.next_sequence(), state.filling.next_number());
         debug_assert!(root.first_stripe <= root.next_number && root.settled <= root.next_sequence);
         root.encode()
     };
@@ -191,13 +150,8 @@ async fn write_checkpoint(core: &Core, is_clean: bool) -> Result<(), MediaError>
     // Only now: a cut before this point must find the records in the journal.
     let mut guard = core.state.borrow_mut();
     let state = &mut *guard;
-    debug_assert_eq!(
-        state.checkpoints.generation + 1,
-        root.generation,
-        "one checkpoint is written at a time"
-    );
     debug_assert!(root.settled <= state.buffer.settled(), "what was settled stays settled");
-    (state.checkpoints.generation, state.checkpoints.is_clean) = (root.generation, root.is_clean);
+    state.checkpoints.written(&root);
     state.counters.checkpoints += 1;
     core.flash.cut_journal(state.journal.pass(root.settled));
     drop(guard);
@@ -207,7 +161,7 @@ async fn write_checkpoint(core: &Core, is_clean: bool) -> Result<(), MediaError>
 
 /// Fails if no further checkpoint is possible.
 fn check_checkpoints(core: &Core) -> Result<(), MediaError> {
-    if core.state.borrow().checkpoints.is_over { Err(MediaError::WriteProtected) } else { Ok(()) }
+    if core.state.borrow().checkpoints.is_over() { Err(MediaError::WriteProtected) } else { Ok(()) }
 }
 
 /// Whether a page of unmapped units that is not in flash is recorded as a mark in the root instead.
@@ -215,13 +169,13 @@ fn is_marked(core: &Core, page: u32) -> bool {
     let mut guard = core.state.borrow_mut();
     let state = &mut *guard;
     let unit = state.map.pages.unit(page);
-    let entry = state.map.table.get(unit);
+    let entry = state.map.get(unit);
     let is_blank = matches!(entry, Entry::BASE | Entry::UNMAPPED)
-        && state.map.table.is_blank(state.map.pages.units(page));
+        && state.map.table().is_blank(state.map.pages.units(page));
     if is_blank {
-        let die = state.lose(&core.base, unit, entry);
-        die.inspect(|die| core.signals.wake_collector(*die));
-        state.map.table.set(unit, Entry::UNMAPPED);
+        let die = state.blocks.lose(&core.base, unit, entry);
+        die.inspect(|die| core.collectors.call(*die));
+        state.map.unmap(unit);
         state.map.written(page);
     }
     is_blank

@@ -36,15 +36,16 @@ use crate::ftl::finding::{Disagreement, Losses, UnitContent};
 use crate::ftl::journal::root::Root;
 use crate::ftl::journal::writer::want_checkpoint;
 use crate::ftl::journal::{self, Journal, Trim};
+use crate::ftl::map::extents::Log;
 use crate::ftl::map::page;
 use crate::ftl::map::pages::Pages;
 use crate::ftl::map::table::{Entry, EntryKind, Table};
 use crate::ftl::space::UnitKind;
-use crate::ftl::state::State;
+use crate::ftl::write::buffering::buffer_unit;
 use crate::ftl::write::dispatch::dispatch;
 use crate::placement::Route;
 use byteway_content::UNIT_BYTES;
-use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
+use byteway_flash::{BlockId, Dump, Mode, Ppa, Priority, Ticket};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -109,9 +110,9 @@ pub(in crate::ftl) async fn run(core: Rc<Core>) {
         return core.flash.refuse("a root of the map, or a record of deallocations, is damaged".to_owned());
     }
     let root = roots.into_iter().flatten().max_by_key(|root| root.generation).unwrap_or_default();
-    let saved = core.power.saved.borrow().as_ref().map(|dump| dump.records.clone()).unwrap_or_default();
+    let saved = core.power.saved();
     let mut trims: Vec<Trim> = pages.iter().flat_map(|page| journal::decode(page)).collect();
-    trims.extend(journal::decode(&saved));
+    trims.extend(journal::decode(&saved.records));
     let last_of = |page: &Rc<[u8]>| journal::decode(page).last().map_or(0, |trim| trim.sequence);
     let last_records: VecDeque<u64> = pages.iter().map(last_of).collect();
 
@@ -144,17 +145,17 @@ pub(in crate::ftl) async fn run(core: Rc<Core>) {
     }
     recovery.erase_unstable().await;
     recovery.read_numbers().await;
-    let pending = journal::decode(&saved).collect();
+    let pending = journal::decode(&saved.records).collect();
     let journal = Journal::recovered(core.space, last_records, pending);
     for trim in &trims {
         recovery.next_sequence = recovery.next_sequence.max(trim.sequence + 1);
     }
     recovery.install(journal, is_clean, recovered);
     core.state.borrow_mut().counters.units_lost += losses.units;
-    core.power.losses.replace(losses);
+    core.power.note_losses(losses);
     core.pay_for_changes().await;
-    restore_saved(&core).await;
-    core.power.saved.take();
+    restore_saved(&core, saved).await;
+    core.power.take_saved();
     if core.state.borrow().blocks.is_exhausted() {
         core.end_life(&mut core.state.borrow_mut());
     }
@@ -163,8 +164,7 @@ pub(in crate::ftl) async fn run(core: Rc<Core>) {
         core.signals.mergers.notify_one();
     }
     // Last: a request may start in the same instant.
-    core.power.is_ready.set(true);
-    core.power.readied.notify_all();
+    core.power.set_ready();
     rouse_cornered(&core);
     if core.state.borrow().journal.is_half_full() {
         want_checkpoint(&core);
@@ -799,10 +799,11 @@ impl<'a> Recovery<'a> {
         let cache_pages = state.blocks.cache_pages();
         let streams = (config, core.streams);
         state.blocks = Blocks::recovered(geometry, &core.base, streams, cache_pages, marks, counts, found);
-        (state.map.table, state.map.pages, state.journal) = (map, pages, journal);
-        make_extents(core, state);
+        state.map.install(map, pages);
+        state.journal = journal;
+        state.map.make_extents(&state.buffer, Log { flash: &core.flash, geometry: &core.geometry });
         *state.buffer.counter() = next_sequence;
-        state.filling.next_number = next_number;
+        state.filling.continue_from(next_number);
         state.checkpoints.recovered(&root, is_clean);
         state.counters.stripes_scanned = stripes_scanned;
         state.counters.units_recovered = recovered;
@@ -810,37 +811,25 @@ impl<'a> Recovery<'a> {
     }
 }
 
-/// Builds the tree of extents from the map, in order of units, if the map is one.
-fn make_extents(core: &Core, state: &mut State) {
-    let Some(extents) = &mut state.map.extents else { return };
-    extents.clear();
-    state.map.table.each_kept(0..core.space.user, |lpa, _| extents.note(lpa));
-    core.settle_extents(state);
-}
-
 /// Returns the save of the capacitors to the buffer, as if it were written now. There is a slot for each
 /// unit.
-async fn restore_saved(core: &Core) {
+async fn restore_saved(core: &Core, saved: Dump) {
     if core.config.canary == Some(InjectedDefect::ForgetDump) {
         return;
     }
-    let units = core.power.saved.borrow().as_ref().map(|dump| dump.units.clone()).unwrap_or_default();
-    for (spare, content) in units {
+    for (spare, content) in saved.units {
         if spare.lpa >= core.space.user {
             continue;
         }
-        let permit = core.credits.acquire(1).await;
-        let slot = core.state.borrow_mut().buffer_unit(spare.lpa, content, UNTRACED, Route::OWN);
+        let permit = core.room.acquire(1).await;
+        let slot = buffer_unit(&mut core.state.borrow_mut(), spare.lpa, content, UNTRACED, Route::OWN);
         permit.forget();
-        if slot.is_none() {
-            core.credits.release(1);
-        }
+        core.room.give_back(u32::from(slot.is_none()));
         dispatch(core);
     }
     // They overlay the buffered units. There may be more than fit now; they are merged soon.
-    let parts = core.power.saved.borrow().as_ref().map(|dump| dump.parts.clone()).unwrap_or_default();
     let state = &mut *core.state.borrow_mut();
-    for (spare, content) in parts.iter().filter(|(spare, _)| spare.lpa < core.space.user) {
+    for (spare, content) in saved.parts.iter().filter(|(spare, _)| spare.lpa < core.space.user) {
         state.parts.restore(spare.lpa, content);
     }
 }
@@ -849,7 +838,7 @@ async fn restore_saved(core: &Core) {
 fn rouse_cornered(core: &Core) {
     for die in 0..core.geometry.dies() {
         if core.state.borrow().blocks.free(die) == 0 {
-            core.signals.wake_collector(die);
+            core.collectors.call(die);
         }
     }
 }

@@ -116,7 +116,7 @@ impl Exchange<'_> {
             .map(|(unit, content)| buffer_units(core, Route::OWN, *unit, std::iter::once(content)))
             .sum();
         permit.forget();
-        core.give_back(units.len() as u32 - taken);
+        core.room.give_back(units.len() as u32 - taken);
         drop(locks);
         dispatch(core);
         let settled = settle(core, span, spans, durable).await;

@@ -22,7 +22,8 @@ use crate::ftl::core::Core;
 use crate::ftl::host::write::{admit, admit_bytes, edit_bytes, settle};
 use crate::ftl::paging::page::look_up_all;
 use crate::ftl::state::UnitLocation;
-use crate::ftl::steady::dram::go_on_overwriting;
+use crate::ftl::steady::dram::begin_writing;
+use crate::ftl::write::buffering::buffer_unit;
 use crate::ftl::write::dispatch::dispatch;
 use crate::placement::{Route, WorkContext};
 use byteway_clock::{SpanId, Spans, Stage};
@@ -75,9 +76,7 @@ pub(in crate::ftl) async fn write_part(
     let lpa = core.check(unit, 1)?;
     core.power.ready().await;
     let _attending = attend_writing(core)?;
-    if core.power.is_untouched.take() {
-        go_on_overwriting(core);
-    }
+    begin_writing(core);
     admit_bytes(core, context, spans, 1, 0, bytes.len() as u64).await;
     // Each wait may invalidate the other condition, so both are checked again after it.
     loop {
@@ -138,10 +137,10 @@ async fn merge(core: &Core, lpa: u64, sequence: u64) -> Result<(), MediaError> {
         let new = state.parts.over(&patch, &old);
         state.parts.give_back(patch);
         state.counters.parts_merged += 1;
-        state.buffer_unit(lpa, new, UNTRACED, Route::OWN).is_some()
+        buffer_unit(state, lpa, new, UNTRACED, Route::OWN).is_some()
     };
     permit.forget();
-    core.give_back(u32::from(!taken));
+    core.room.give_back(u32::from(!taken));
     drop(lock);
     dispatch(core);
     Ok(())

@@ -9,8 +9,8 @@ use crate::ftl::config::MediaError;
 use crate::ftl::core::Core;
 use crate::ftl::host::read::{keep_read, origin, read_unit};
 use crate::ftl::state::UnitLocation;
-use crate::ftl::steady::dram::go_on_overwriting;
-use crate::ftl::write::buffering::{buffer_units, reserve_buffering};
+use crate::ftl::steady::dram::begin_writing;
+use crate::ftl::write::buffering::buffer_units;
 use crate::ftl::write::dispatch::dispatch;
 use crate::placement::Route;
 use crate::work::WorkKind;
@@ -21,7 +21,7 @@ use byteway_flash::Priority;
 /// Whether the fast path applies.
 #[inline]
 pub(in crate::ftl) fn is_plain(core: &Core, route: Route) -> bool {
-    route == Route::OWN && !core.placement.is_apart() && core.cache.is_none() && core.power.is_ready.get()
+    route == Route::OWN && !core.placement.is_apart() && core.cache.is_none() && core.power.is_ready()
 }
 
 /// [`Ftl::read_one`](crate::Ftl::read_one).
@@ -84,11 +84,9 @@ pub(in crate::ftl) async fn write_one(
     let (clock, placement) = (&core.clock, &core.placement);
     let lpa = core.check(unit, 1)?;
     let _attending = attend_writing(core)?;
-    if core.power.is_untouched.take() {
-        go_on_overwriting(core);
-    }
+    begin_writing(core);
     let changes = core.changes_at_once(1);
-    let service = reserve_buffering(core, Route::OWN, 1, changes);
+    let service = placement.reserve_buffering(Route::OWN, 1, changes);
     clock.sleep_until(service.end).await;
     let mut queued = service.queued;
     if changes > 0 && !placement.site(WorkKind::Buffer).is(placement.site(WorkKind::Translate)) {
@@ -104,7 +102,7 @@ pub(in crate::ftl) async fn write_one(
     core.locks.wait(lpa, 1).await;
     let taken = buffer_units(core, Route::OWN, lpa, std::iter::once(content));
     permit.forget();
-    core.give_back(1 - taken);
+    core.room.give_back(1 - taken);
     dispatch(core);
     spans.charge(span, clock.now(), Stage::Queueing);
     Ok(())

@@ -5,8 +5,8 @@ use crate::ftl::config::MediaError;
 use crate::ftl::core::Core;
 use crate::ftl::host::read::read_unit;
 use crate::ftl::paging::page::look_up_all;
-use crate::ftl::steady::dram::go_on_overwriting;
-use crate::ftl::write::buffering::{buffer_units, reserve_buffering};
+use crate::ftl::steady::dram::begin_writing;
+use crate::ftl::write::buffering::buffer_units;
 use crate::ftl::write::dispatch::dispatch;
 use crate::ftl::write::settle::settle_all;
 use crate::placement::{Route, WorkContext};
@@ -28,9 +28,7 @@ pub(in crate::ftl) async fn write(
     let mut next = core.check(first, count)?;
     core.power.ready().await;
     let _attending = attend_writing(core)?;
-    if core.power.is_untouched.take() {
-        go_on_overwriting(core);
-    }
+    begin_writing(core);
     admit(core, context, spans, count, core.changes_at_once(count)).await;
     let mut contents = contents.drain(..);
     let mut left = count as u32;
@@ -47,7 +45,7 @@ pub(in crate::ftl) async fn write(
         core.locks.wait(next, chunk).await;
         let taken = buffer_units(core, context.route, next, contents.by_ref().take(chunk as usize));
         permit.forget();
-        core.give_back(chunk - taken);
+        core.room.give_back(chunk - taken);
         dispatch(core);
         next += u64::from(chunk);
         left -= chunk;
@@ -60,21 +58,20 @@ pub(in crate::ftl) async fn write(
 pub(in crate::ftl) fn can_write_at_once(core: &Core, unit: u64, durable: bool) -> bool {
     core.is_at_once()
         && (!durable || core.config.plp)
-        && !core.power.is_untouched.get()
+        && !core.power.is_untouched()
         && core.locks.len() == 0
-        && core.credits.available() > 0
-        && core.credits.waiting() == 0
+        && core.room.has(1)
         && core.check(unit, 1).is_ok()
         && core.check_writable().is_ok()
 }
 
 /// [`Ftl::write_at_once`](crate::Ftl::write_at_once).
 pub(in crate::ftl) fn write_at_once(core: &Core, unit: u64, content: Content) {
-    let has_slot = core.credits.try_take(1);
+    let has_slot = core.room.try_take(1);
     debug_assert!(has_slot, "the slot was available at the check, and no wait has passed since");
     let attending = attend(core);
     let taken = buffer_units(core, Route::OWN, unit, std::iter::once(content));
-    core.give_back(1 - taken);
+    core.room.give_back(1 - taken);
     dispatch(core);
     drop(attending);
 }
@@ -93,9 +90,7 @@ pub(in crate::ftl) async fn edit_bytes(
     let lpa = core.check(unit, 1)?;
     core.power.ready().await;
     let _attending = attend_writing(core)?;
-    if core.power.is_untouched.take() {
-        go_on_overwriting(core);
-    }
+    begin_writing(core);
     admit(core, context, spans, 1, core.look_ups(lpa, 1)).await;
     if core.cache.is_some() {
         look_up_all(core, context, spans, lpa, 1, &mut None).await;
@@ -109,7 +104,7 @@ pub(in crate::ftl) async fn edit_bytes(
     let taken = buffer_units(core, context.route, lpa, std::iter::once(new));
     core.state.borrow_mut().counters.user_bytes_written -= (UNIT_BYTES - bytes) as u64;
     permit.forget();
-    core.give_back(1 - taken);
+    core.room.give_back(1 - taken);
     drop(lock);
     dispatch(core);
     settle(core, span, spans, durable).await
@@ -150,7 +145,7 @@ pub(in crate::ftl) async fn admit_bytes(
         let buffering = placement.work_by(&core.clock, route, WorkKind::Buffer, count).await;
         buffering + placement.work_by(&core.clock, route, WorkKind::Translate, look_ups).await
     } else {
-        let service = reserve_buffering(core, route, count, look_ups);
+        let service = placement.reserve_buffering(route, count, look_ups);
         core.clock.sleep_until(service.end).await;
         service.queued
     };

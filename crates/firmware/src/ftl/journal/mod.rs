@@ -71,7 +71,7 @@ pub(in crate::ftl) struct Journal {
     /// Records before this number become obsolete when the checkpoint in progress is written.
     sealed: u64,
     /// Dies whose collectors hold back an erase.
-    pub(in crate::ftl) waiting: Vec<u32>,
+    waiting: Vec<u32>,
 }
 
 impl Journal {
@@ -156,12 +156,12 @@ impl Journal {
         self.is_due()
     }
 
-    pub(in crate::ftl) fn is_due(&self) -> bool {
+    fn is_due(&self) -> bool {
         self.writing == 0 && (self.pending.len() >= self.page_records() || self.durable_to() < self.wanted)
     }
 
     /// The next page to write, if one is full or requested.
-    pub(in crate::ftl) fn begin(&mut self) -> Option<Rc<[u8]>> {
+    fn begin(&mut self) -> Option<Rc<[u8]>> {
         if !self.is_due() {
             return None;
         }
@@ -171,7 +171,7 @@ impl Journal {
     }
 
     /// Records that the page has been written.
-    pub(in crate::ftl) fn end(&mut self) {
+    fn end(&mut self) {
         debug_assert!(self.writing > 0, "a page is being written");
         let last = self.pending.drain(..std::mem::take(&mut self.writing)).next_back();
         debug_assert!(
@@ -179,6 +179,16 @@ impl Journal {
             "pages are in the order of their records"
         );
         self.pages.extend(last.map(|trim| trim.sequence));
+    }
+
+    /// Notes that the collector of a die holds back an erase until more records are durable.
+    pub(in crate::ftl) fn hold_back(&mut self, die: u32) {
+        self.waiting.push(die);
+    }
+
+    /// Takes the dies whose collectors hold back an erase.
+    fn held_back(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.waiting)
     }
 
     /// Drops records before this number. Returns the number of pages, from the first, to remove from flash.

@@ -47,15 +47,13 @@ pub(in crate::ftl) fn journal_filled(core: &Core) {
 
 /// Wakes collectors that hold back an erase, because more records are durable.
 pub(in crate::ftl) fn journal_moved(core: &Core) {
-    let waiting = std::mem::take(&mut core.state.borrow_mut().journal.waiting);
-    waiting.into_iter().for_each(|die| core.signals.wake_collector(die));
+    let waiting = core.state.borrow_mut().journal.held_back();
+    waiting.into_iter().for_each(|die| core.collectors.call(die));
 }
 
 /// Requests a checkpoint, unless one is in progress.
 pub(in crate::ftl) fn want_checkpoint(core: &Core) {
-    let checkpoints = &mut core.state.borrow_mut().checkpoints;
-    if checkpoints.asked == checkpoints.done {
-        checkpoints.asked += 1;
+    if core.state.borrow_mut().checkpoints.ask() {
         core.signals.checkpoint.notify_one();
     }
 }

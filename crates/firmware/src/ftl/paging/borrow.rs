@@ -124,7 +124,7 @@ async fn flush(core: Rc<Core>) {
     loop {
         let next = {
             let state = core.state.borrow();
-            let segments = state.map.segments.as_ref().filter(|_| !state.checkpoints.is_over);
+            let segments = state.map.segments.as_ref().filter(|_| !state.checkpoints.is_over());
             segments.and_then(|segments| segments.to_flush())
         };
         match next {
@@ -221,7 +221,7 @@ async fn flush_segment(core: &Core, cache: &Cache, number: u32) {
         };
         at = index + 1;
         clean(core, cache, || is_dirty_in(core, page, frame, number).then_some(page)).await;
-        if core.state.borrow().checkpoints.is_over {
+        if core.state.borrow().checkpoints.is_over() {
             return;
         }
         if let Some(segments) = &mut core.state.borrow_mut().map.segments {

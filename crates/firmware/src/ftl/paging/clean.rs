@@ -5,6 +5,7 @@ use crate::ftl::map::Cache;
 use crate::ftl::paging::lent::copy_out;
 use crate::ftl::paging::reach::read_back;
 use crate::ftl::state::UnitLocation;
+use crate::ftl::write::buffering::buffer_page;
 use crate::ftl::write::dispatch::dispatch;
 use byteway_clock::SpanId;
 use byteway_flash::{Ppa, Priority, Ticket};
@@ -32,7 +33,7 @@ pub(in crate::ftl) async fn update(core: Rc<Core>) {
     let Some(cache) = &core.cache else { return };
     let mut pages = Vec::with_capacity(core.geometry.units_per_stripe() as usize);
     loop {
-        to_update(&core, &mut pages);
+        core.state.borrow_mut().map.next_updates(core.geometry.units_per_stripe().into(), &mut pages);
         if pages.is_empty() {
             cache.updater.notified().await;
             continue;
@@ -46,10 +47,10 @@ pub(in crate::ftl) async fn update(core: Rc<Core>) {
                 continue;
             }
             state.counters.map_updates += 1;
-            let taken = state.buffer_page(*page, core.config.keep);
+            let taken = buffer_page(&mut state, *page, core.config.keep);
             drop(state);
             permit.forget();
-            core.give_back(u32::from(!taken));
+            core.room.give_back(u32::from(!taken));
             dispatch(&core);
         }
     }
@@ -107,30 +108,28 @@ pub(super) async fn clean(core: &Core, cache: &Cache, wanted: impl Fn() -> Optio
     let mut state = core.state.borrow_mut();
     let Ok(permit) = permit else {
         // At the end of life: recovery needs no such page as long as no further checkpoint is written.
-        state.checkpoints.is_over = true;
+        state.checkpoints.give_up();
         state.map.written(page);
         cache.frame_available.notify_one();
         return;
     };
     state.counters.map_evictions_dirty += 1;
-    let taken = state.buffer_page(page, core.config.keep);
+    let taken = buffer_page(&mut state, page, core.config.keep);
     drop(state);
     permit.forget();
-    core.give_back(u32::from(!taken));
+    core.room.give_back(u32::from(!taken));
     cache.frame_available.notify_one();
     dispatch(core);
 }
 
-/// Collects the pages that the updater writes next.
-fn to_update(core: &Core, pages: &mut Vec<u32>) {
-    let mut state = core.state.borrow_mut();
-    let surplus = state.map.pages.away().saturating_sub(state.map.frames.most().into());
-    let count = surplus.min(state.map.updates).min(u64::from(core.geometry.units_per_stripe()));
-    state.map.updates -= count;
-    pages.clear();
-    pages.extend((0..count).map_while(|_| state.map.pages.next_away()));
-    pages.sort_unstable();
-    pages.dedup();
+/// Adds own DRAM for `segments` segments.
+pub(in crate::ftl) fn take_segments(core: &Core, segments: u32) {
+    let Some(cache) = &core.cache else { return };
+    {
+        let frames = &mut core.state.borrow_mut().map.frames;
+        frames.resize(frames.own().saturating_add(segments.saturating_mul(core.config.map_segment_pages)));
+    }
+    cache.frame_available.notify_all();
 }
 
 /// Gives up own DRAM of up to `segments` segments. Returns the number of segments.

@@ -15,7 +15,6 @@
 
 use crate::ftl::core::Core;
 use crate::ftl::map::copies::{Copies, LentMemory, Loading};
-use crate::ftl::map::page;
 use crate::ftl::state::{State, UnitLocation};
 use crate::work::WorkKind;
 use byteway_clock::{SpanId, Spans, Stage};
@@ -47,7 +46,7 @@ pub(in crate::ftl) fn copy_out(core: &Core, state: &mut State, page: u32) {
     if state.map.copies.find(page).is_some() || is_nowhere(core, state, page) {
         return;
     }
-    let bytes = page_bytes(state, page);
+    let bytes = state.map.page_bytes(&state.buffer, page);
     let Some(place) = state.map.copies.add(page, checksum(&bytes)) else { return };
     core.placement.reserve(WorkKind::Dma, 1);
     if memory.store(place, &bytes) {
@@ -83,15 +82,11 @@ pub(in crate::ftl) async fn load_copy(core: &Core, span: SpanId, spans: &Spans, 
         return false;
     }
     debug_assert!(
-        state.map.pages.is_dirty(page) || bytes[..] == page_bytes(state, page)[..],
+        state.map.pages.is_dirty(page) || bytes[..] == state.map.page_bytes(&state.buffer, page)[..],
         "a copy is what flash has of its page"
     );
     state.counters.map_copies_loaded += 1;
     true
-}
-
-fn page_bytes(state: &State, page: u32) -> [u8; UNIT_BYTES] {
-    page::encode(&state.map.table, &state.buffer, state.map.pages.space, page)
 }
 
 /// 64-bit FNV-1a over words instead of bytes.

@@ -110,7 +110,7 @@ pub(super) async fn wait_for_flush(core: &Core, span: SpanId, spans: &Spans, pag
     let is_due = || {
         let state = core.state.borrow();
         let segment = state.map.segments.as_ref().and_then(|segments| segments.get(number));
-        segment.is_some_and(|segment| segment.flushes == turn) && !state.checkpoints.is_over
+        segment.is_some_and(|segment| segment.flushes == turn) && !state.checkpoints.is_over()
     };
     while is_due() {
         cache.flushed.notified().await;

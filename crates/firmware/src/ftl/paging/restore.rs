@@ -43,7 +43,7 @@ pub(super) fn in_flash(core: &Core, state: &State, flash: &Flash, page: u32, is_
     let content = match state.find_beneath(&core.base, unit) {
         _ if is_void => return vec![Entry::UNMAPPED; count],
         // The directory covers the page as a whole: nothing has changed, or all units are unmapped.
-        UnitLocation::Nowhere => return vec![state.map.table.get(unit); count],
+        UnitLocation::Nowhere => return vec![state.map.get(unit); count],
         UnitLocation::Buffered(content) => content,
         UnitLocation::Flash(ppa) | UnitLocation::Under(ppa, _) => flash.content(ppa),
     };
@@ -65,7 +65,7 @@ fn is_same(core: &Core, lpa: u64, one: Entry, other: Entry) -> bool {
 fn differences(core: &Core, state: &State, page: u32, flash_has: &[Entry]) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::new();
     for (unit, before) in state.map.pages.units(page).zip(flash_has) {
-        let now = state.buffer.in_flash(state.map.table.get(unit));
+        let now = state.buffer.in_flash(state.map.get(unit));
         if is_same(core, unit, now, *before) {
             continue;
         }
@@ -139,13 +139,13 @@ fn recover_page(
 /// Sets the locations in flash of the units of a page.
 pub(super) fn set_entries(core: &Core, state: &mut State, page: u32, entries: &[Entry]) {
     for (unit, entry) in state.map.pages.units(page).zip(entries) {
-        let current = state.map.table.get(unit);
+        let current = state.map.get(unit);
         if is_same(core, unit, state.buffer.in_flash(current), *entry) {
             continue;
         }
         match current.as_slot() {
-            Some(slot) => state.buffer.slot_mut(slot).old = *entry,
-            None => state.map.table.set(unit, *entry),
+            Some(slot) => state.buffer.set_in_flash(slot, *entry),
+            None => state.map.rebuilt(unit, *entry),
         }
     }
 }

@@ -4,10 +4,19 @@ use crate::ftl::buffer::UNTRACED;
 use crate::ftl::core::Core;
 use crate::ftl::map::table::Entry;
 use crate::ftl::state::State;
+use crate::ftl::write::buffering::{buffer_page, buffer_unit};
 use crate::ftl::write::dispatch::dispatch;
 use crate::placement::Route;
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Rng, Stream};
+
+/// Before each write of the host: the first one finds the drive in the middle of being overwritten.
+#[inline]
+pub(in crate::ftl) fn begin_writing(core: &Core) {
+    if core.power.touch() {
+        go_on_overwriting(core);
+    }
+}
 
 /// Puts a drive that was built in the steady state into the middle of being overwritten, at its first
 /// write. The write buffer of a saturated drive is full of units that have just been rewritten with their present contents,
@@ -15,9 +24,9 @@ use byteway_clock::random::{Rng, Stream};
 ///
 /// Units that are no longer as in the base state, because they were deallocated, are left out.
 #[cold]
-pub(in crate::ftl) fn go_on_overwriting(core: &Core) {
-    let free = if core.base.is_saturated() { core.credits.available() } else { 0 };
-    if !core.credits.try_take(free) {
+fn go_on_overwriting(core: &Core) {
+    let free = if core.base.is_saturated() { core.room.free() } else { 0 };
+    if !core.room.try_take(free) {
         return;
     }
     let mut stream = Rng::new(core.config.seed).stream("steady-buffer");
@@ -30,10 +39,10 @@ pub(in crate::ftl) fn go_on_overwriting(core: &Core) {
     let mut pages = Vec::new();
     if share > 0.0 {
         let order = Permutation::new(stream.next_u64(), count).expect("pages are fewer than units");
-        pages.extend((0..count.min(free as u64)).rev().map(|rank| order.forward(rank) as u32));
+        pages.extend((0..count.min(free.into())).rev().map(|rank| order.forward(rank) as u32));
     }
     // Twice as many draws as units, since on a small drive some are drawn more than once.
-    for _ in 0..2 * free {
+    for _ in 0..2 * u64::from(free) {
         if taken == free {
             break;
         }
@@ -41,13 +50,13 @@ pub(in crate::ftl) fn go_on_overwriting(core: &Core) {
             && stream.unit() < share
             && let Some(page) = pages.pop()
         {
-            taken += usize::from(state.buffer_page(page, core.config.keep));
+            taken += u32::from(buffer_page(state, page, core.config.keep));
             continue;
         }
         let lpa = stream.below(core.config.user_units);
-        if state.map.table.get(lpa) == Entry::BASE {
+        if state.map.get(lpa) == Entry::BASE {
             let content = core.base.content(lpa);
-            taken += usize::from(state.buffer_unit(lpa, content, UNTRACED, Route::OWN).is_some());
+            taken += u32::from(buffer_unit(state, lpa, content, UNTRACED, Route::OWN).is_some());
         }
     }
     fill_map_cache(core, state, &mut stream);
@@ -56,8 +65,8 @@ pub(in crate::ftl) fn go_on_overwriting(core: &Core) {
         core.base.upkeep(die).into_iter().for_each(|found| state.go_on_upkeep(die, first, found));
     }
     drop(guard);
-    core.give_back((free - taken) as u32);
-    core.signals.wake_collectors();
+    core.room.give_back(free - taken);
+    core.collectors.call_all();
     dispatch(core);
 }
 

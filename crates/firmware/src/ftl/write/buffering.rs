@@ -1,29 +1,11 @@
-//! Units into the buffer, within a call, and the work that it costs.
+//! Units into the buffer, within a call.
 
 use crate::ftl::buffer::UNTRACED;
 use crate::ftl::core::Core;
+use crate::ftl::map::table::Entry;
+use crate::ftl::state::State;
 use crate::placement::Route;
-use crate::work::WorkKind;
-use byteway_clock::Service;
-use byteway_content::{Content, UNIT_BYTES};
-
-/// Reserves the cores for buffering and, at the same site, translating as one piece of work.
-pub(in crate::ftl) fn reserve_buffering(core: &Core, route: Route, count: u64, look_ups: u64) -> Service {
-    let placement = &core.placement;
-    let site = placement.site_by(WorkKind::Buffer, route);
-    let cycles = |work, count| (work, placement.cycles().of(work).saturating_mul(count));
-    match look_ups > 0 && site.is(placement.site_by(WorkKind::Translate, route)) {
-        true => {
-            let (buffer, translate) =
-                (cycles(WorkKind::Buffer, count), cycles(WorkKind::Translate, look_ups));
-            if route != Route::OWN {
-                site.note_lent(buffer.1.saturating_add(translate.1));
-            }
-            site.reserve_both(buffer, translate)
-        }
-        false => placement.reserve_by(route, WorkKind::Buffer, count),
-    }
-}
+use byteway_content::{Content, Keep, UNIT_BYTES};
 
 /// Buffers units on behalf of `route`; the caller holds a credit for each. Returns the number of slots
 /// taken.
@@ -38,7 +20,7 @@ pub(in crate::ftl) fn buffer_units(
     let io = core.clock.io().unwrap_or(UNTRACED);
     for (lpa, content) in (first..).zip(contents) {
         count += 1;
-        taken += u32::from(state.buffer_unit(lpa, content, io, route).is_some());
+        taken += u32::from(buffer_unit(&mut state, lpa, content, io, route).is_some());
         has_dropped |= state.parts.drop_unit(lpa);
     }
     state.counters.user_units_written += u64::from(count);
@@ -47,6 +29,61 @@ pub(in crate::ftl) fn buffer_units(
     drop(state);
     if has_dropped {
         core.signals.settled.notify_all();
+    }
+    taken
+}
+
+/// Buffers a unit; the caller holds a credit. Returns the slot taken; None if the unit replaced one that
+/// waits.
+pub(in crate::ftl) fn buffer_unit(
+    state: &mut State,
+    lpa: u64,
+    content: Content,
+    io: u32,
+    route: Route,
+) -> Option<u32> {
+    let State { map, buffer, streams, filling, .. } = state;
+    let stream = streams.as_mut().map_or(0, |streams| streams.place_written(lpa));
+    let entry = map.get(lpa);
+    let slot = match entry.as_slot() {
+        Some(index) if buffer.waits(index) => {
+            let slot = buffer.slot_mut(index);
+            (slot.content, slot.io, slot.route) = (content, io, route);
+            buffer.move_to(index, stream);
+            return None;
+        }
+        Some(slot) => {
+            // The new slot inherits the version in flash, and will inherit the one in flight.
+            debug_assert_eq!(buffer.slot(slot).lpa, lpa, "a map entry leads to a slot of its own unit");
+            let before = buffer.slot_mut(slot);
+            let old = std::mem::replace(&mut before.old, Entry::UNMAPPED);
+            let old_sequence = before.old_sequence;
+            buffer.take(stream, lpa, content, io, old, old_sequence)
+        }
+        None => {
+            // Anything in flight for this unit is older than the map entry.
+            let sequence = buffer.next_sequence();
+            buffer.take(stream, lpa, content, io, entry, sequence)
+        }
+    };
+    buffer.slot_mut(slot).route = route;
+    if filling.streams() > 1 {
+        // Those of other streams may overtake it.
+        buffer.slot_mut(slot).first_stripe = Some(filling.next_number());
+    }
+    map.buffered(lpa, slot);
+    Some(slot)
+}
+
+/// Buffers the present state of a translation page; the caller holds a credit. Returns whether it took a
+/// slot.
+pub(in crate::ftl) fn buffer_page(state: &mut State, page: u32, keep: Keep) -> bool {
+    let unit = state.map.pages.unit(page);
+    let content = state.map.capture(&state.buffer, page, keep);
+    let reflects = state.buffer.settled();
+    let taken = buffer_unit(state, unit, content, UNTRACED, Route::OWN).is_some();
+    if let Some(slot) = state.map.get(unit).as_slot() {
+        state.buffer.slot_mut(slot).stamp = reflects;
     }
     taken
 }

@@ -18,27 +18,24 @@ pub(in crate::ftl) fn deallocate(core: &Core, first: u64, end: u64) {
     if whole && core.config.base == Base::Empty {
         // Units without an entry are unmapped already; a host may deallocate terabytes of these.
         let mut kept = Vec::new();
-        state.map.table.each_kept(first..end, |lpa, entry| kept.push((lpa, entry)));
+        state.map.table().each_kept(first..end, |lpa, entry| kept.push((lpa, entry)));
         for (lpa, entry) in kept {
             freed += drop_unit(core, state, lpa, entry);
         }
-        state.map.table.deallocate_region(first);
+        state.map.unmap_region(first);
     } else {
         for lpa in first..end {
-            let entry = state.map.table.get(lpa);
+            let entry = state.map.get(lpa);
             freed += drop_unit(core, state, lpa, entry);
             if !whole && entry != Entry::UNMAPPED {
-                state.map.table.set(lpa, Entry::UNMAPPED);
+                state.map.unmap(lpa);
             }
         }
         if whole {
-            state.map.table.deallocate_region(first);
+            state.map.unmap_region(first);
         }
     }
     state.map.deallocated(first, end);
-    if let Some(extents) = &mut state.map.extents {
-        extents.remove(first, end);
-    }
     core.settle_extents(state);
     state.counters.units_deallocated += end - first;
     // In the same step as the map change: recovery must know of it before any superblock of these units
@@ -47,7 +44,7 @@ pub(in crate::ftl) fn deallocate(core: &Core, first: u64, end: u64) {
     let parts = state.parts.drop_units(first..end);
     note_dropped(state, freed + parts);
     drop(guard);
-    core.wake_frame_waiters();
+    core.cache.iter().for_each(|cache| cache.wake_frame_waiters(&core.state.borrow().map));
     dropped(core, freed);
     if parts > 0 {
         core.signals.settled.notify_all();
@@ -74,11 +71,7 @@ fn drop_unit(core: &Core, state: &mut State, lpa: u64, entry: Entry) -> u32 {
 pub(in crate::ftl) fn deallocate_all(core: &Core) {
     let mut guard = core.state.borrow_mut();
     let state = &mut *guard;
-    state.map.table.deallocate_all();
-    state.map.deallocated_all();
-    if let Some(extents) = &mut state.map.extents {
-        extents.clear();
-    }
+    state.map.deallocate_all();
     state.blocks.lose_all();
     let user = core.config.user_units;
     state.counters.units_deallocated += user;
@@ -88,12 +81,12 @@ pub(in crate::ftl) fn deallocate_all(core: &Core) {
     let parts = state.parts.drop_units(0..user);
     note_dropped(state, freed + parts);
     drop(guard);
-    core.wake_frame_waiters();
+    core.cache.iter().for_each(|cache| cache.wake_frame_waiters(&core.state.borrow().map));
     dropped(core, freed);
     if parts > 0 {
         core.signals.settled.notify_all();
     }
-    core.signals.wake_collectors();
+    core.collectors.call_all();
 }
 
 /// Notes that a deallocation, whose record is in the journal, has dropped waiting units.
@@ -107,7 +100,7 @@ fn note_dropped(state: &mut State, units: u32) {
 fn count_own(state: &mut State, base: &BaseState, space: &Space) {
     let (first, count) = space.map;
     for lpa in first..first + count {
-        match state.buffer.in_flash(state.map.table.get(lpa)).kind() {
+        match state.buffer.in_flash(state.map.get(lpa)).kind() {
             EntryKind::Base => base.block_of(lpa).into_iter().for_each(|block| state.blocks.gained(block)),
             EntryKind::Flash(ppa) => state.blocks.gained(state.blocks.block_of(ppa)),
             EntryKind::Unmapped | EntryKind::Slot(_) | EntryKind::Lost => {}

@@ -19,8 +19,8 @@ pub(in crate::ftl) fn dispatch(core: &Core) {
 
 /// The stream to send a stripe of, and the die to take it: of several streams the one with the oldest
 /// unit that waits.
-fn next_program(core: &Core, state: &mut State) -> Option<(u8, u32)> {
-    let State { filling, buffer, collecting, .. } = state;
+fn next_program(core: &Core, state: &State) -> Option<(u8, u32)> {
+    let State { filling, buffer, .. } = state;
     let (mut is_wanted, mut next): (bool, Option<(u64, u8, u32)>) = (false, None);
     for (stream, lane) in (0..).zip(&filling.lanes) {
         let (waiting, since) = (buffer.waiting_in(stream), buffer.waiting_since(stream));
@@ -39,9 +39,9 @@ fn next_program(core: &Core, state: &mut State) -> Option<(u8, u32)> {
             next = Some((since, stream, die));
         }
     }
-    // All dies are busy or full: wake every collector once, since any of them may free space.
-    if is_wanted && next.is_none() && !std::mem::replace(&mut collecting.roused, true) {
-        core.signals.wake_collectors();
+    // All dies are busy or full, and any collector may free space.
+    if is_wanted && next.is_none() {
+        core.collectors.rouse();
     }
     next.map(|(_, stream, die)| (stream, die))
 }
@@ -101,7 +101,7 @@ fn send(core: &Core, state: &mut State, stream: u8, die: u32) {
     writer.start.notify_one();
     // A new superblock was opened, so fewer are free.
     if stripe == 0 {
-        core.signals.wake_collector(die);
+        core.collectors.call(die);
     }
 }
 

@@ -1,6 +1,8 @@
 //! State of host stripes being filled and programmed: the turn of the dies, programs in flight, and their
 //! tasks.
 
+use crate::ftl::blocks::{Blocks, Lane};
+use crate::ftl::buffer::Buffer;
 use crate::ftl::write::die_set::DieSet;
 use crate::ftl::write::wordline::Wordlines;
 use byteway_clock::{Clock, Notify};
@@ -12,30 +14,30 @@ pub(in crate::ftl) const PROGRAMS_PER_DIE: u32 = 2;
 /// State of host stripes being filled and programmed.
 pub(in crate::ftl) struct Filling {
     /// Number of the next stripe.
-    pub(in crate::ftl) next_number: u64,
+    pub(super) next_number: u64,
     /// Units buffered before this sequence number must not wait for a full stripe.
-    pub(in crate::ftl) flush_to: u64,
+    pub(super) flush_to: u64,
     /// Deallocations before this sequence number have dropped units from the buffer.
-    pub(in crate::ftl) dropped_to: u64,
+    pub(super) dropped_to: u64,
     /// Host programs in flight, by die.
-    pub(in crate::ftl) in_flight: Vec<u32>,
+    pub(super) in_flight: Vec<u32>,
     /// The streams of the host.
-    pub(in crate::ftl) lanes: Vec<HostLane>,
+    pub(super) lanes: Vec<HostLane>,
     /// Maximum number of wordlines in progress: the slots of all their units are occupied until they end.
     wordlines_most: u32,
-    pub(in crate::ftl) jobs: Vec<Job>,
-    pub(in crate::ftl) idle_jobs: Vec<u32>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) idle_jobs: Vec<u32>,
     /// Scratch for traces: the I/Os whose units a stripe holds.
-    pub(in crate::ftl) ios: Vec<u32>,
+    pub(super) ios: Vec<u32>,
 }
 
 /// A stream of the host.
 pub(in crate::ftl) struct HostLane {
     /// The die whose turn it is.
-    pub(in crate::ftl) next_die: u32,
+    pub(super) next_die: u32,
     /// Dies that can take a stripe of it.
-    pub(in crate::ftl) ready: DieSet,
-    pub(in crate::ftl) wordlines: Wordlines,
+    pub(super) ready: DieSet,
+    pub(super) wordlines: Wordlines,
 }
 
 impl Filling {
@@ -69,6 +71,62 @@ impl Filling {
         }
     }
 
+    /// Number of the host's streams.
+    pub(in crate::ftl) fn streams(&self) -> u8 {
+        self.lanes.len() as u8
+    }
+
+    /// Whether any stripe was programmed: a drive that is only read stays as it was.
+    pub(in crate::ftl) fn has_begun(&self) -> bool {
+        self.next_number > 1
+    }
+
+    /// Number of the next stripe.
+    pub(in crate::ftl) fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// Takes the number of a stripe that is about to be programmed.
+    pub(in crate::ftl) fn take_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// Continues with this number, after a recovery.
+    pub(in crate::ftl) fn continue_from(&mut self, number: u64) {
+        self.next_number = number;
+    }
+
+    /// Updates whether a die can take a host stripe.
+    pub(in crate::ftl) fn refresh(&mut self, blocks: &Blocks, die: u32) {
+        let idle = self.in_flight[die as usize] < PROGRAMS_PER_DIE;
+        for (stream, lane) in (0..).zip(&mut self.lanes) {
+            let has_space = blocks.has_space(die, Lane::Cache) || blocks.has_space(die, Lane::Host(stream));
+            lane.ready.set(die, idle && has_space);
+        }
+    }
+
+    /// Whether no host program is in flight.
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight.iter().all(|count| *count == 0)
+    }
+
+    /// Whether a unit waits, and a die can take a stripe of its stream.
+    pub(super) fn can_send(&self, buffer: &Buffer) -> bool {
+        let mut lanes = (0..).zip(&self.lanes);
+        lanes.any(|(stream, lane)| buffer.waiting_in(stream) > 0 && !lane.ready.is_empty())
+    }
+
+    /// Lowest number of a host stripe that is unfinished, or that failed and whose units are not programmed
+    /// yet; with several streams, that could have held a unit that still waits. Everything numbered later is
+    /// in stripes from there on, though these may be finished.
+    pub(in crate::ftl) fn first_unfinished(&self, buffer: &Buffer) -> u64 {
+        let in_flight = self.jobs.iter().filter_map(|job| job.number);
+        let held = self.lanes.iter().filter_map(|lane| lane.wordlines.lowest());
+        let late = buffer.iter().filter_map(|slot| slot.first_stripe);
+        in_flight.chain(held).chain(late).min().unwrap_or(self.next_number)
+    }
+
     /// Stripes of a wordline.
     pub(in crate::ftl) fn wordline(&self) -> u32 {
         self.lanes[0].wordlines.stripes()
@@ -79,14 +137,9 @@ impl Filling {
         self.lanes[0].wordlines.ends_with(stripe)
     }
 
-    /// Lowest number of a held stripe.
-    pub(in crate::ftl) fn lowest_held(&self) -> Option<u64> {
-        self.lanes.iter().filter_map(|lane| lane.wordlines.lowest()).min()
-    }
-
     /// Whether a stream may begin another wordline. One is kept for each stream, or a stream without one
     /// would wait for others, which may have nothing to end theirs with.
-    pub(in crate::ftl) fn may_begin(&self, stream: usize) -> bool {
+    pub(super) fn may_begin(&self, stream: usize) -> bool {
         let begun = |lane: &HostLane| lane.wordlines.count();
         let kept = self.lanes.iter().filter(|lane| begun(lane) == 0).count() as u32;
         begun(&self.lanes[stream]) == 0
@@ -101,7 +154,7 @@ pub(in crate::ftl) struct Job {
     pub(super) block: BlockId,
     pub(super) stripe: u32,
     /// Number of the stripe, in order of allocation; None while the job is idle.
-    pub(in crate::ftl) number: Option<u64>,
+    pub(super) number: Option<u64>,
     /// The slots of its units, in the order of the stripe.
     pub(super) slots: Vec<u32>,
 }

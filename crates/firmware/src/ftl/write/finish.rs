@@ -45,16 +45,16 @@ pub(super) fn finish(core: &Core, index: u32) {
     state.filling.jobs[index as usize].slots = slots;
     state.filling.idle_jobs.push(index);
     let is_checkpoint_due = state.checkpoints.is_due(core.config.checkpoint_units, &state.counters);
-    let calls_updater = core.cache.is_some() && state.map.allow_updates(host_units);
+    let called = core.cache.as_ref().filter(|_| state.map.allow_updates(host_units));
     drop(guard);
     core.placement.programmed(count as u64);
     core.superseded.settle(|units| core.flash.forget(units));
     if count > 0 {
-        core.credits.release(count);
+        core.room.give_back(count as u32);
         core.signals.settled.notify_all();
     }
-    if calls_updater {
-        core.call_updater();
+    if let Some(cache) = called {
+        cache.call_updater(&core.state.borrow().map);
     }
     if is_checkpoint_due {
         want_checkpoint(core);
@@ -111,14 +111,11 @@ fn settle_stripe(core: &Core, state: &mut State, block: BlockId, stripe: u32, sl
         let done = state.buffer.slot(slot);
         let (lpa, sequence, route) = (done.lpa, done.sequence, done.route);
         host_units += u64::from(lpa < core.space.user);
-        debug_assert!(
-            state.map.table.get(lpa).as_slot().is_none_or(|slot| state.buffer.slot(slot).lpa == lpa)
-        );
-        let current = state.map.table.get(lpa);
+        debug_assert!(state.map.get(lpa).as_slot().is_none_or(|slot| state.buffer.slot(slot).lpa == lpa));
+        let current = state.map.get(lpa);
         let history = if current == Entry::slot(slot) {
             let old = done.old;
-            state.map.table.set(lpa, entry);
-            state.map.changed(lpa, entry, route);
+            state.map.move_to(lpa, entry, route);
             old
         } else {
             match current.as_slot() {
@@ -150,7 +147,7 @@ fn settle_stripe(core: &Core, state: &mut State, block: BlockId, stripe: u32, sl
     }
     core.settle_extents(state);
     if let Some(die) = state.blocks.programmed(block, 0) {
-        core.signals.wake_collector(die);
+        core.collectors.call(die);
     }
     host_units
 }
@@ -197,20 +194,20 @@ pub(super) fn send_back(core: &Core, index: u32) {
 /// Counts a stripe without valid units as programmed.
 fn close(core: &Core, state: &mut State, block: BlockId) {
     if let Some(die) = state.blocks.programmed(block, 0) {
-        core.signals.wake_collector(die);
+        core.collectors.call(die);
     }
 }
 
 pub(in crate::ftl) fn lose(core: &Core, state: &mut State, lpa: u64, entry: Entry) {
-    if let Some(die) = state.lose(&core.base, lpa, entry) {
-        core.signals.wake_collector(die);
+    if let Some(die) = state.blocks.lose(&core.base, lpa, entry) {
+        core.collectors.call(die);
     }
 }
 
 /// Slots were freed without a program, so no program's end will wake the tasks that wait for them.
 pub(in crate::ftl) fn dropped(core: &Core, slots: u32) {
     if slots > 0 {
-        core.give_back(slots);
+        core.room.give_back(slots);
         core.signals.settled.notify_all();
     }
 }

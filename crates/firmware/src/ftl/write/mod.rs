@@ -11,6 +11,7 @@
 //! | [`die_set`] | dies as a set of bits |
 //! | [`wordline`] | programmed stripes that wait for the rest of their wordline |
 //! | [`parts`] | absorbed parts of units in DRAM |
+//! | [`room`] | credits for free slots of the buffer |
 //! | [`lock`] | units that are being read, changed and written back |
 //! | [`superseded`] | contents that no read can ask for any more |
 //! | [`buffering`], [`deallocate`] | units into the buffer; deallocation |
@@ -25,6 +26,7 @@ pub(in crate::ftl) mod filling;
 pub(in crate::ftl) mod finish;
 pub(in crate::ftl) mod lock;
 pub(in crate::ftl) mod parts;
+pub(in crate::ftl) mod room;
 pub(in crate::ftl) mod settle;
 pub(in crate::ftl) mod standstill;
 pub(in crate::ftl) mod superseded;

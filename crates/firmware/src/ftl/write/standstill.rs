@@ -3,22 +3,17 @@
 use crate::ftl::core::Core;
 use crate::ftl::state::EndOfLife;
 use crate::ftl::write::dispatch::dispatch;
-use byteway_clock::Notify;
 
 /// Marks the collector of a die as idle.
 pub(in crate::ftl) fn rest(core: &Core, die: u32) {
-    core.state.borrow_mut().collecting.resting += 1;
+    core.collectors.rest(true);
     look_for_an_end_but(core, Some(die));
 }
 
 /// Whether no collector has work or a pending notification, and no host program is in flight. The
 /// collector of `but` is the caller itself.
 pub(in crate::ftl) fn is_at_rest(core: &Core, but: Option<u32>) -> bool {
-    let state = core.state.borrow();
-    let is_called = |(die, collector): (u32, &Notify)| but != Some(die) && collector.waiting() == 0;
-    state.collecting.resting == core.geometry.dies()
-        && state.filling.in_flight.iter().all(|count| *count == 0)
-        && !(0..).zip(&core.signals.collectors).any(is_called)
+    core.collectors.are_at_rest(but) && core.state.borrow().filling.is_idle()
 }
 
 /// Detects waits that nothing will satisfy: fails them, or at end of life moves to the next resort.
@@ -37,7 +32,7 @@ fn look_for_an_end_but(core: &Core, die: Option<u32>) {
     core.signals.purged.notify_all();
     let mut guard = core.state.borrow_mut();
     let state = &mut *guard;
-    if !is_read_only || state.buffer.waiting() == 0 || state.can_send() {
+    if !is_read_only || state.buffer.waiting() == 0 || state.filling.can_send(&state.buffer) {
         return;
     }
     match state.end {
