@@ -385,6 +385,24 @@ fn an_array_is_told_the_spare_of_its_members() {
     assert_eq!(note(array), note(drive("a") + job));
 }
 
+// Drives of a box began as saturated ones: under a light load they caught up for seconds, at ten times the write amplification.
+#[test]
+fn drives_of_a_box_begin_as_they_go_on() {
+    let of = |ramp: u32| {
+        let drive = "[[drive]]\nname = 'ssd'\ncopies = 2\nprofile = 'espresso'\ncapacity = '2 GiB'\nprecondition = 'steady'\n\
+                     override.flash.channels = 2\noverride.flash.ways = 1\noverride.flash.dies = 1\noverride.flash.pages = 96\n\
+                     override.firmware.op = '15 %'\n[host]\nprofile = 'dpu'\n[jbof]\nplatform = 'espresso'\nsegment = '256 KiB'\n";
+        let job = format!(
+            "[[job]]\ndrive = ['ssd0', 'ssd1']\nrw = 'randwrite'\nissue = 'open'\nrate_iops = 2000\nruntime = '15 s'\n\
+             ramp_time = '{ramp} s'\n"
+        );
+        results(&format!("{drive}{job}")).summary.write_amplification.expect("it collects")
+    };
+    let (from_the_start, later) = (of(0), of(30));
+    println!("{from_the_start:.2}, then {later:.2}");
+    assert_within(8.0, from_the_start, later, "write amplification");
+}
+
 // The throughput of an open loop is the same while the drive begins to collect, or catches up: only what is beneath tells.
 #[test]
 fn a_drive_that_drifts_beneath_an_open_loop_says_so() {

@@ -10,8 +10,6 @@
 //! beside garbage collection, and garbage collection is slower beside a host than its flash alone, since it waits for cores, channels and
 //! the map, too. What a closed loop writes on a drive that begins so is another rate again, which leaves another drive: both are measured until
 //! they agree. If it then does not keep up with what is asked, the load saturates the drive; so does one that fills the write buffer.
-//!
-//! Drives in an enclosure share their work, so they are taken as saturated.
 
 use super::{RunContext, build};
 use crate::build::Built;
@@ -73,7 +71,7 @@ fn asked(scenario: &Scenario, interrupt: &Interrupt) -> Result<Scenario, RunErro
             && scenario.jobs_of(number).any(may_write)
     };
     let steady: Vec<usize> = (0..scenario.drives.len()).filter(|number| is_steady(*number)).collect();
-    if steady.is_empty() || scenario.jbof.is_some() {
+    if steady.is_empty() {
         return Ok(loaded);
     }
     for number in &steady {
