@@ -102,9 +102,8 @@ fn slice(job: &JobSettings, synthetic: &Synthetic, worker: u32) -> (u64, u64) {
 /// Bytes that a worker transfers. Workers that divide a range divide the bytes in the same proportion.
 fn bytes_of(job: &JobSettings, synthetic: &Synthetic, worker: u32) -> u64 {
     let Some(bytes) = job.io_bytes else { return u64::MAX };
-    let workers = u64::from(job.workers.max(1));
     if !synthetic.rw.is_sequential() || job.stride_blocks.is_some() {
-        return bytes / workers + u64::from(u64::from(worker) < bytes % workers);
+        return job.share_of(bytes, worker);
     }
     let whole = slice(job, synthetic, job.workers.max(1) - 1).1.max(1);
     let part = |blocks: u64| (u128::from(bytes) * u128::from(blocks) / u128::from(whole)) as u64;
@@ -148,20 +147,18 @@ impl Draws {
             }
             Addresses::Random { spread, unit_blocks, align_blocks }
         };
-        let (number, workers) = (u64::from(worker), u64::from(job.workers.max(1)));
-        let share = |count: u64| count / workers + u64::from(number < count % workers);
         Ok(Draws {
             addresses,
             address_stream: stream("address"),
             mix_stream: stream("mix"),
             ruler: Ruler::new(&synthetic.lengths, stream("length")),
-            pace: Pace::new(job, number, || stream("arrival")).map_err(|error| refused(&error))?,
+            pace: Pace::new(job, u64::from(worker), || stream("arrival")).map_err(|error| refused(&error))?,
             rw: synthetic.rw,
             read_percent: u64::from(synthetic.read_percent),
             lba_bytes: u64::from(job.lba_bytes),
             range_lba,
             range_blocks,
-            left: job.count.map_or(u64::MAX, share),
+            left: job.count.map_or(u64::MAX, |count| job.share_of(count, worker)),
             bytes_left: bytes_of(job, synthetic, worker),
             trimmed: None,
         })

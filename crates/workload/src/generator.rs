@@ -25,7 +25,8 @@ impl Generator {
         Ok(Generator { ios, runtime_ps: plan.end_ps() })
     }
 
-    /// Why a replay ended early: the file changed or broke after it was checked. `None` if it did not.
+    /// Why the I/Os ended early: the file of a replay changed or broke after it was checked, or a source that is not built in failed. `None` if
+    /// they did not.
     pub fn error(&self) -> Option<&InputError> {
         self.ios.error()
     }

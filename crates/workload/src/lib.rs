@@ -65,6 +65,7 @@
 //! | `layout.rs` | mapping of a trace to the drive |
 //! | `recording.rs`, `layout/survey.rs` | a trace to replay; the pass that surveys it |
 //! | `replay.rs` | the I/Os of a trace |
+//! | [`own`] | I/Os of sources that are not built in |
 //! | [`kv`] | key-value operations |
 //! | [`query`] | queries over tables, and generated rows of these tables |
 //! | `echo.rs` | echo operations: a minimal kind, for tests |
@@ -83,6 +84,7 @@ mod job;
 pub mod kv;
 mod layout;
 mod length;
+pub mod own;
 mod pace;
 mod priority;
 pub mod query;

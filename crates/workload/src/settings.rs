@@ -92,6 +92,12 @@ impl JobSettings {
         }
     }
 
+    /// A worker's share of a number that all workers of the job divide evenly.
+    pub(crate) fn share_of(&self, all: u64, worker: u32) -> u64 {
+        let workers = u64::from(self.workers.max(1));
+        all / workers + u64::from(u64::from(worker) < all % workers)
+    }
+
     /// Time after which no further I/O is issued, in picoseconds since the job began: the runtime follows the
     /// ramp.
     pub fn end_ps(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! The list of workload kinds: what a job issues.
 
 use super::kv::KvPlan;
+use super::own::OwnPlan;
 use super::query::QueryPlan;
 use super::recording::TracePlan;
 use super::source_kind::SourceKind;
@@ -29,6 +30,8 @@ macro_rules! sources {
 sources! {
     /// Randomly drawn I/Os.
     Synthetic(Synthetic),
+    /// I/Os of a source that is not built in.
+    Own(OwnPlan),
     /// I/Os replayed from a trace.
     Trace(TracePlan),
     /// Key-value operations on a key-value drive, or on an LSM tree on the host.

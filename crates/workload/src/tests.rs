@@ -1,5 +1,6 @@
 //! Properties of every generator.
 
+mod own;
 mod shares;
 
 use std::io::Write;

@@ -224,8 +224,10 @@ fn other_writes(scenario: &Scenario, number: usize) -> Option<String> {
             Source::Synthetic(own) if own.rw.trims_then_writes() => Some("each behind a trim"),
             Source::Synthetic(own) => (own.distribution != Distribution::Uniform).then_some("skewed"),
             Source::Trace(_) => Some("those of a trace"),
-            // Their own order of writes is known to nobody beforehand.
-            _ => Some("those of key-value pairs or tables"),
+            // Nobody knows beforehand in which order it writes.
+            Source::Own(_) => Some("those of a source that is not built in"),
+            // Drives with pairs or tables begin empty.
+            _ => continue,
         };
         order = order.or(is.map(|is| format!("the writes of job {} are {is}", job.name)));
         let workers = if job.stride_blocks.is_some() { job.workers } else { 1 };
