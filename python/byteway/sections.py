@@ -493,7 +493,7 @@ class Job:
     """Virtual time of the job, after its `ramp_time`."""
 
     rw: Rw | None = None
-    """Direction and order; required unless the job replays a trace."""
+    """Direction and order; required unless the job replays a trace, or has a `source`."""
 
     rwmixread: int | None = None
     """Share of reads in a mix, 0 to 100. Default: 50."""
@@ -505,6 +505,11 @@ class Job:
     """Length of the range (with `offset_increment`, of each worker's range): a size, or a percentage of the
     namespace, such as "30 %", limited to what follows `offset`. Default: to the end of the namespace.
     Without `io_size`, `count` and `runtime`, the job ends when it has transferred this much.
+    """
+
+    source: str | None = None
+    """What the job asks for is up to code that a program of one's own adds under this name (`byteway::main_with`), `NAME` or `NAME:ARGUMENT`,
+    instead of `rw`, `bs` and the distribution of addresses.
     """
 
     startdelay: str | None = None

@@ -713,13 +713,13 @@ class PathRow:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyRow:
-    """A policy that is not built in."""
+    """A policy, or another part of the run, that is not built in."""
 
     hash: str
     """Version of its code, as its author states it; of a file, a hash of its contents."""
 
     key: str
-    """Key of the profile that names it."""
+    """Key that names it: of the profile, such as `firmware.gc.policy`, or `job.source`."""
 
     name: str
     """Its name, with its argument."""
@@ -1140,7 +1140,7 @@ class Summary:
     """Paths to drives behind targets; omitted if there are none."""
 
     policies: list[PolicyRow] = field(default_factory=list)
-    """Policies that are not built in; omitted if there are none."""
+    """Policies, and sources of I/Os, that are not built in; omitted if there are none."""
 
     queries: list[QueryRow] = field(default_factory=list)
     """Queries by job and executor; omitted if there were none."""

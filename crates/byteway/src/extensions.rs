@@ -1,7 +1,7 @@
-//! Programs of one's own: this one, with policies that it does not have.
+//! Programs of one's own: this one, with policies and workloads that it does not have.
 //!
-//! A crate outside of this workspace depends on `byteway` and calls [`main_with`](crate::main_with); its policies then have names in scenarios, in
-//! `byteway schema` and in error messages, as the built-in ones have. `examples/my-policy` is such a crate.
+//! A crate outside of this workspace depends on `byteway` and calls [`main_with`](crate::main_with); what it adds then has names in scenarios, in
+//! `byteway schema` and in error messages, as what is built in has. `examples/my-policy` and `examples/my-workload` are such crates.
 //!
 //! ```no_run
 //! use byteway::{Extensions, Victim, VictimView};
@@ -23,18 +23,26 @@
 //! ```
 //!
 //! What an extension can't do: it sees no map, no buffer and no other drive. It must use no clock, file or random number but those of its
-//! view, or a run no longer follows from its scenario; nothing checks that. `fit` and `reproduce` know the built-in policies only, and so
+//! view, or a run no longer follows from its scenario; nothing checks that. `fit` and `reproduce` know what is built in only, and so
 //! do drives that are served, which have no result in which a fault could be told.
 
 use byteway_clock::random::fnv1a;
-use byteway_firmware::policy::{MadeSchedule, MadeStream, MadeSuspend, MadeVictim, Policies};
-use byteway_scenario::Options;
+use byteway_firmware::policy::{
+    MadeSchedule, MadeStream, MadeSuspend, MadeVictim, Policies, WrongArgument,
+};
+use byteway_scenario::{Options, WorkloadSources};
+use byteway_text::error::InputError;
+use byteway_workload::own::WorkloadSource;
 use std::sync::OnceLock;
+
+/// A source of I/Os that was made, or what is wrong with its argument.
+pub type MadeSource = Result<Box<dyn WorkloadSource>, WrongArgument>;
 
 /// What a program has beyond what is built in.
 #[derive(Clone, Debug, Default)]
 pub struct Extensions {
     policies: Policies,
+    sources: WorkloadSources,
 }
 
 impl Extensions {
@@ -52,7 +60,7 @@ impl Extensions {
         version: &str,
         make: impl Fn(Option<&str>) -> MadeVictim + Send + Sync + 'static,
     ) -> Self {
-        Extensions { policies: self.policies.with_victim(name, about, version, make) }
+        Extensions { policies: self.policies.with_victim(name, about, version, make), ..self }
     }
 
     /// Adds a stream policy under a name for `firmware.streams`, as [`victim`](Extensions::victim).
@@ -67,7 +75,26 @@ impl Extensions {
         version: &str,
         make: impl Fn(Option<&str>) -> MadeStream + Send + Sync + 'static,
     ) -> Self {
-        Extensions { policies: self.policies.with_stream(name, about, version, make) }
+        Extensions { policies: self.policies.with_stream(name, about, version, make), ..self }
+    }
+
+    /// Adds a source of I/Os under a name for `source` of a `[[job]]`, as [`victim`](Extensions::victim). `make` makes one for each worker of
+    /// the job.
+    ///
+    /// # Panics
+    /// The name is empty, or has a colon.
+    #[must_use]
+    pub fn source(
+        self,
+        name: &str,
+        about: &str,
+        version: &str,
+        make: impl Fn(Option<&str>) -> MadeSource + Send + Sync + 'static,
+    ) -> Self {
+        let make = move |argument: Option<&str>| {
+            make(argument).map_err(|WrongArgument { what, help }| InputError::new(what, help))
+        };
+        Extensions { sources: self.sources.with_source(name, about, version, make), ..self }
     }
 
     /// Adds a schedule of dies under a name for `flash.schedule`, as [`victim`](Extensions::victim).
@@ -82,7 +109,7 @@ impl Extensions {
         version: &str,
         make: impl Fn(Option<&str>) -> MadeSchedule + Send + Sync + 'static,
     ) -> Self {
-        Extensions { policies: self.policies.with_schedule(name, about, version, make) }
+        Extensions { policies: self.policies.with_schedule(name, about, version, make), ..self }
     }
 
     /// Adds a policy of suspension under a name for `flash.suspend.policy`, as [`victim`](Extensions::victim).
@@ -97,7 +124,7 @@ impl Extensions {
         version: &str,
         make: impl Fn(Option<&str>) -> MadeSuspend + Send + Sync + 'static,
     ) -> Self {
-        Extensions { policies: self.policies.with_suspend(name, about, version, make) }
+        Extensions { policies: self.policies.with_suspend(name, about, version, make), ..self }
     }
 
     /// Makes these known to all commands of this process.
@@ -113,17 +140,28 @@ static OWN: OnceLock<Extensions> = OnceLock::new();
 
 /// The policies of this process.
 pub(crate) fn policies() -> Policies {
-    static BUILD: OnceLock<String> = OnceLock::new();
-    let policies = OWN.get().map(|own| own.policies.clone()).unwrap_or_default();
-    if policies.is_empty() {
-        return policies;
+    match OWN.get() {
+        Some(own) if !own.policies.is_empty() => own.policies.clone().with_build(build()),
+        _ => Policies::default(),
     }
-    // Whoever changes a policy may forget to change its version.
-    let file = || std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
-    policies.with_build(BUILD.get_or_init(|| format!("{:016x}", fnv1a(&file()))).clone())
 }
 
-/// Options of a scenario, with the policies of this process.
+/// The sources of I/Os of this process.
+pub(crate) fn sources() -> WorkloadSources {
+    match OWN.get() {
+        Some(own) if !own.sources.is_empty() => own.sources.clone().with_build(build()),
+        _ => WorkloadSources::default(),
+    }
+}
+
+/// A hash of this program: whoever changes an extension may forget to change its version.
+fn build() -> String {
+    static BUILD: OnceLock<String> = OnceLock::new();
+    let file = || std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+    BUILD.get_or_init(|| format!("{:016x}", fnv1a(&file()))).clone()
+}
+
+/// Options of a scenario, with what this process adds.
 pub(crate) fn options() -> Options {
-    Options { policies: policies(), ..Options::default() }
+    Options { policies: policies(), sources: sources(), ..Options::default() }
 }

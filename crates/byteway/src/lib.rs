@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`cli`] | the command line and its exit codes |
-//! | [`extensions`] | programs of one's own, with further policies |
+//! | [`extensions`] | programs of one's own, with further policies and workloads |
 //! | [`terminal`] | progress bars |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
 //!
@@ -21,7 +21,9 @@ pub use byteway_firmware::policy::{
     Waiting, WrongArgument,
 };
 pub use byteway_flash::Priority;
-pub use extensions::Extensions;
+pub use byteway_workload::Kind;
+pub use byteway_workload::own::{Operation, WorkloadSource, WorkloadView};
+pub use extensions::{Extensions, MadeSource};
 
 use std::process::ExitCode;
 

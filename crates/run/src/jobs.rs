@@ -592,7 +592,13 @@ impl Play {
                 Some(io) => io,
                 None => {
                     let mut generator = ios.generator().borrow_mut();
-                    let Some(io) = generator.next() else { break };
+                    let Some(io) = generator.next() else {
+                        let Some(error) = generator.error().cloned() else { break };
+                        // What the job should have asked for is unknown: nothing else is worth measuring.
+                        self.meter.stop();
+                        worker.reopen();
+                        return Err(error.into());
+                    };
                     if trims_then_writes && io.kind == Kind::Trim {
                         write = generator.next();
                     }

@@ -32,7 +32,8 @@ use byteway_text::number::ratio;
 use byteway_text::progress::Progress;
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
-use byteway_workload::JobPlan;
+use byteway_workload::own::OwnPlan;
+use byteway_workload::{JobPlan, Source};
 use byteway_world::{PoweredDrive, World};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -199,15 +200,23 @@ fn cores(powered: &PoweredDrive) -> u64 {
     powered.sites().iter().map(|site| site.cores() as u64).sum()
 }
 
-/// The policies of drives that are not built in, each once.
-fn policies<'a>(drives: impl Iterator<Item = &'a DrivePlan>) -> Vec<PolicyRow> {
-    let row = |AddedPolicy { key, name, hash, .. }: AddedPolicy<'_>| PolicyRow {
+/// What is not built in of drives and their jobs, each once: policies and sources of I/Os.
+fn policies<'a>(
+    drives: impl Iterator<Item = &'a DrivePlan>,
+    jobs: impl Iterator<Item = &'a JobPlan>,
+) -> Vec<PolicyRow> {
+    let row = |key: &str, name: &str, hash: &str| PolicyRow {
         key: key.to_owned(),
         name: name.to_owned(),
         hash: hash.to_owned(),
     };
-    let rows = |drive: &'a DrivePlan| drive.policies.added().map(row);
-    let mut rows: Vec<PolicyRow> = drives.flat_map(DrivePlan::members).flat_map(rows).collect();
+    let of_drive = |drive: &'a DrivePlan| drive.policies.added().map(|AddedPolicy { key, name, hash, .. }| row(key, name, hash));
+    let of_job = |job: &JobPlan| match &job.source {
+        Source::Own(OwnPlan { source, .. }) => Some(row("job.source", source.name(), source.hash())),
+        _ => None,
+    };
+    let mut rows: Vec<PolicyRow> = drives.flat_map(DrivePlan::members).flat_map(of_drive).collect();
+    rows.extend(jobs.filter_map(of_job));
     rows.sort();
     rows.dedup();
     rows
@@ -697,7 +706,10 @@ impl RunContext {
         Summary {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
-            policies: policies(drives.iter().map(|drive| drive.plan)),
+            policies: policies(
+                drives.iter().map(|drive| drive.plan),
+                jobs.iter().filter(|job| part.has(job)),
+            ),
             drive_profile: only.map(|drive| drive.plan.profile_name.clone()),
             drive_model: only
                 .map_or(format!("{} drives", drives.len()), |drive| drive.plan.profile.drive.model.clone()),

@@ -306,7 +306,11 @@ pub struct JobSection {
     /// Name of the job, unique in the scenario. Default: `job0`, `job1` and so on.
     #[serde(default)]
     pub name: Option<String>,
-    /// Direction and order; required unless the job replays a trace.
+    /// What the job asks for is up to code that a program of one's own adds under this name (`byteway::main_with`), `NAME` or `NAME:ARGUMENT`,
+    /// instead of `rw`, `bs` and the distribution of addresses.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// Direction and order; required unless the job replays a trace, or has a `source`.
     #[serde(default)]
     pub rw: Option<Rw>,
     /// Share of reads in a mix, 0 to 100. Default: 50.
@@ -425,6 +429,7 @@ impl Default for JobSection {
     fn default() -> Self {
         JobSection {
             name: None,
+            source: None,
             rw: None,
             rwmixread: None,
             rwmixwrite: None,

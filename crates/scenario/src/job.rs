@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use super::drive::DrivePlan;
 use super::file::{Arbitration, DeviceChoice, IssueMode, JobPlace, JobSection, TraceSection};
 use super::personality::Personality;
-use super::plan::{COUNT_MAX, HostPlan, RUNTIME_MAX, check_name};
+use super::plan::{COUNT_MAX, HostPlan, Options, RUNTIME_MAX, check_name};
 use crate::profile::{KeyError, fault, within};
 use crate::source::Index;
 use byteway_clock::random::Rng;
-use byteway_text::error::InputError;
-use byteway_text::units::{Bytes, Picos, Portion};
+use byteway_text::error::{InputError, suggest};
+use byteway_text::units::{Bytes, Picos, Portion, excerpt};
 use byteway_trace::{self, ReadOptions};
+use byteway_workload::own::{OwnPlan, UnknownSource};
 use byteway_workload::{
     Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, JobSettings, Kind, Layout, Lengths, Rw,
     Scan, Source, Synthetic, Think, TracePlan, Verify, scan,
@@ -66,6 +67,19 @@ impl Limits {
         }
     }
 }
+
+/// Keys of a job that say what is drawn.
+const DRAWN: [&str; 9] = [
+    "rw",
+    "rwmixread",
+    "rwmixwrite",
+    "bs",
+    "bsrange",
+    "bssplit",
+    "blockalign",
+    "random_distribution",
+    "norandommap",
+];
 
 /// Source of a job's section, which determines the names of its keys in messages.
 #[derive(Clone, Copy)]
@@ -123,6 +137,8 @@ pub struct Draft<'a> {
     pub keys: Keys<'a>,
     /// Limits of drive and host.
     pub limits: Limits,
+    /// What the command line, or the program, adds.
+    pub options: &'a Options,
 }
 
 impl Draft<'_> {
@@ -176,9 +192,14 @@ impl Draft<'_> {
         if limits.personality.has_sink() {
             self.check_sink()?;
         }
-        let (issue, cap, source) = match &section.trace {
-            Some(trace) => (self.check_trace(trace)?, None, PENDING),
-            None => {
+        let (issue, cap, source) = match (&section.source, &section.trace) {
+            (Some(named), _) => {
+                let own = self.own(named, range_blocks, transfer_blocks_max)?;
+                let (issue, cap) = self.issue()?;
+                (issue, cap, Source::Own(own))
+            }
+            (None, Some(trace)) => (self.check_trace(trace)?, None, PENDING),
+            (None, None) => {
                 let synthetic = self.synthetic(range_blocks, transfer_blocks_max)?;
                 let (issue, cap) = self.issue()?;
                 (issue, cap, Source::Synthetic(synthetic))
@@ -214,11 +235,21 @@ impl Draft<'_> {
             transfer_blocks_max,
         };
         let mut plan = JobPlan { settings, source };
+        let is_bounded = plan.count.is_some() || plan.runtime.is_some() || plan.io_bytes.is_some();
+        if let Source::Own(own) = &plan.source {
+            self.fits_memory(&plan, own.blocks_max)?;
+            if !own.ends && !is_bounded {
+                self.ends()?;
+                plan.io_bytes = Some(one_pass(&plan, 1));
+            }
+        }
         if let (Source::Synthetic(synthetic), None) = (&plan.source, &section.trace) {
-            self.fits_memory(&plan, synthetic)?;
-            self.ends(&plan)?;
-            if plan.count.is_none() && plan.runtime.is_none() && plan.io_bytes.is_none() {
-                plan.io_bytes = Some(one_pass(&plan, synthetic));
+            let kinds = synthetic.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
+            let longest = kinds.map(|kind| synthetic.lengths.get(*kind).max()).max().unwrap_or(0);
+            self.fits_memory(&plan, longest)?;
+            if !is_bounded {
+                self.ends()?;
+                plan.io_bytes = Some(one_pass(&plan, synthetic.lengths.min_of(synthetic.rw)));
             }
             // Errors that only the generator finds are also reported before the run, at their location.
             for worker in [0, plan.workers - 1] {
@@ -249,9 +280,7 @@ impl Draft<'_> {
     }
 
     /// Whether there is memory for I/Os that are longer than one command.
-    fn fits_memory(&self, plan: &JobPlan, synthetic: &Synthetic) -> Result<(), KeyError> {
-        let kinds = synthetic.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
-        let longest = kinds.map(|kind| synthetic.lengths.get(*kind).max()).max().unwrap_or(0);
+    fn fits_memory(&self, plan: &JobPlan, longest: u32) -> Result<(), KeyError> {
         let outstanding = u64::from(plan.workers) * u64::from(plan.iodepth);
         let bytes = Bytes((outstanding * u64::from(longest)).saturating_mul(u64::from(plan.lba_bytes)));
         if longest <= plan.transfer_blocks_max || bytes.0 <= SPLIT_BYTES_MAX.0 {
@@ -264,9 +293,9 @@ impl Draft<'_> {
         Err(self.fault("iodepth", what, "choose a lower `iodepth` or `numjobs`, or a smaller `bs`"))
     }
 
-    fn ends(&self, plan: &JobPlan) -> Result<(), KeyError> {
-        let bounded = plan.count.is_some() || plan.runtime.is_some() || plan.io_bytes.is_some();
-        if bounded || self.section.size.is_some() {
+    /// Whether a job without another limit goes over its range once.
+    fn ends(&self) -> Result<(), KeyError> {
+        if self.section.size.is_some() {
             return Ok(());
         }
         let job = self.keys.job();
@@ -582,17 +611,42 @@ impl Draft<'_> {
         Ok((Issue::Closed, cap))
     }
 
+    /// The source of this name, which is not built in.
+    fn own(&self, text: &str, range_blocks: u64, transfer_blocks_max: u32) -> Result<OwnPlan, KeyError> {
+        if let Some(key) = DRAWN.iter().chain(&["trace"]).find(|key| self.keys.has(key)) {
+            let what = format!("the job's I/Os are those of the source `{}`", excerpt(text));
+            let help = "leave it out: the source says what is read and written; what it is told stands behind a colon in its name";
+            return Err(self.fault(key, what, help));
+        }
+        let sources = &self.options.sources;
+        let source = sources.find(text).map_err(|unknown| match unknown {
+            UnknownSource::Argument(wrong) => {
+                let path = self.key("source");
+                fault(&path, format!("`{path}` = `{}` {}", excerpt(text), wrong.what), wrong.help)
+            }
+            UnknownSource::Name => {
+                let name = text.split_once(':').map_or(text, |(name, _)| name);
+                let known: Vec<&str> = sources.each().map(|(name, _)| name).collect();
+                let help = match known[..] {
+                    [] => "this program adds none: docs/tasks/write-a-workload.md says how one does; built in are `rw` and [job.trace]".to_owned(),
+                    _ => suggest(name, &known),
+                };
+                self.fault("source", format!("there is no source `{}`", excerpt(name)), help)
+            }
+        })?;
+        let made = source.make();
+        let made = made.map_err(|wrong| self.fault("source", wrong.what, wrong.help))?;
+        let most = u32::try_from(range_blocks).unwrap_or(u32::MAX);
+        let blocks_max = match made.bytes_max() {
+            Some(bytes) => self.io_blocks("source", Kind::Read, Bytes(bytes), transfer_blocks_max)?,
+            None => transfer_blocks_max,
+        };
+        let trims = !self.limits.personality.has_sink();
+        Ok(OwnPlan { source, ends: made.ends(), blocks_max: blocks_max.min(most), trims })
+    }
+
     fn check_trace(&self, trace: &TraceSection) -> Result<Issue, KeyError> {
-        let foreign = [
-            "rw",
-            "rwmixread",
-            "rwmixwrite",
-            "bs",
-            "bsrange",
-            "bssplit",
-            "blockalign",
-            "random_distribution",
-            "norandommap",
+        let of_loops = [
             "issue",
             "rate_iops",
             "rate",
@@ -602,7 +656,7 @@ impl Draft<'_> {
             "thinktime",
             "thinktime_blocks",
         ];
-        if let Some(key) = foreign.iter().find(|key| self.keys.has(key)) {
+        if let Some(key) = DRAWN.iter().chain(&of_loops).find(|key| self.keys.has(key)) {
             let help = match *key {
                 "issue" => "write `mode = \"open\"` or `\"closed\"` in [job.trace]",
                 _ => "leave it out: addresses, lengths and times come from the trace",
@@ -634,13 +688,7 @@ impl Draft<'_> {
     }
 
     /// Scans the trace.
-    pub fn replay(
-        &self,
-        plan: &JobPlan,
-        path: PathBuf,
-        trace: &TraceSection,
-        skip_bad_lines: bool,
-    ) -> Result<Source, InputError> {
+    pub fn replay(&self, plan: &JobPlan, path: PathBuf, trace: &TraceSection) -> Result<Source, InputError> {
         let replay = TracePlan {
             path,
             read: ReadOptions {
@@ -649,7 +697,7 @@ impl Draft<'_> {
                     DeviceChoice::All | DeviceChoice::Spread => None,
                     DeviceChoice::One(device) => Some(device),
                 },
-                skip_bad_lines,
+                skip_bad_lines: self.options.skip_bad_lines,
                 reads_are: trace.reads_are,
                 action: trace.action,
                 unit: trace.unit,
@@ -680,9 +728,9 @@ impl Draft<'_> {
     }
 }
 
-/// Bytes of the job's range, or of all ranges of its workers, in whole I/Os.
-fn one_pass(plan: &JobPlan, synthetic: &Synthetic) -> u64 {
-    let unit = u64::from(synthetic.lengths.min_of(synthetic.rw));
+/// Bytes of the job's range, or of all ranges of its workers, in whole I/Os of so many blocks.
+fn one_pass(plan: &JobPlan, io_blocks: u32) -> u64 {
+    let unit = u64::from(io_blocks);
     let ranges = if plan.stride_blocks.is_some() { plan.workers } else { 1 };
     let blocks = (0..ranges).map(|worker| plan.range_of(worker).1 / unit * unit);
     blocks.fold(0, u64::saturating_add).saturating_mul(u64::from(plan.lba_bytes))

@@ -91,6 +91,7 @@ use byteway_text::error::InputError;
 use byteway_text::file::read_small_file;
 use byteway_text::units::Picos;
 use byteway_workload::kv::Engine;
+use byteway_workload::own::OwnPlan;
 use byteway_workload::{Beyond, JobPlan, Source};
 use drive::{overrides, placed, profile_stem};
 use kv::KvDraft;
@@ -99,6 +100,7 @@ use query::QueryDraft;
 use wrong::SectionError;
 
 pub use byteway_firmware::policy::Policies;
+pub use byteway_workload::own::WorkloadSources;
 
 pub use array_section::{ArraySection, Unplug};
 pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
@@ -352,7 +354,8 @@ impl Scenario {
             let of_job = drive::drives_of(section.drive.as_ref(), &path, &known);
             let of_job = of_job.map_err(|fault| placed(&index, fault))?;
             let keys = Keys::Section { path: &path, index: &index };
-            let draft = |drive: usize| Draft { section, keys, limits: Limits::of(known[drive], &host) };
+            let draft =
+                |drive: usize| Draft { section, keys, limits: Limits::of(known[drive], &host), options };
             let plan_of = |drive: usize| draft(drive).plan(&format!("job{number}"));
             let mut plans = Vec::new();
             for &drive in &of_job {
@@ -369,13 +372,10 @@ impl Scenario {
                         true => file,
                         false => sources.folder(span.start).join(file),
                     };
-                    plan.source =
-                        draft.replay(&plan, source, trace, options.skip_bad_lines).map_err(|error| {
-                            match error.place {
-                                None => error.at(sources.place(&span)),
-                                Some(_) => error,
-                            }
-                        })?;
+                    plan.source = draft.replay(&plan, source, trace).map_err(|error| match error.place {
+                        None => error.at(sources.place(&span)),
+                        Some(_) => error,
+                    })?;
                 }
                 plans.push(plan);
             }
@@ -644,6 +644,13 @@ impl Scenario {
             notes.push(format!("{workers} workers share {queues} queue pairs"));
         }
         for job in self.jobs_of(drive) {
+            if let Source::Own(OwnPlan { source, .. }) = &job.source {
+                let (name, version) = (source.name(), source.hash());
+                notes.push(format!(
+                    "job {}: its I/Os are those of `{name}` (version {version}), which is not built in",
+                    job.name
+                ));
+            }
             if let Source::Pairs(pairs) = &job.source {
                 notes.extend(pairs.note().map(|note| format!("job {}: {note}", job.name)));
                 if pairs.engine != Engine::Drive {
@@ -736,7 +743,19 @@ fn is_fio(path: &Path) -> bool {
 
 /// The JSON schema of the scenario file.
 pub fn scenario_schema() -> serde_json::Value {
-    schemars::schema_for!(ScenarioFile).to_value()
+    scenario_schema_with(&Options::default())
+}
+
+/// The same for a program that adds what `options` have: their names stand in it.
+pub fn scenario_schema_with(options: &Options) -> serde_json::Value {
+    let mut whole = schemars::schema_for!(ScenarioFile).to_value();
+    let each: Vec<String> =
+        options.sources.each().map(|(name, about)| format!("`{name}`: {about}")).collect();
+    let source = whole.pointer_mut("/$defs/JobSection/properties/source/description");
+    if let (Some(serde_json::Value::String(described)), false) = (source, each.is_empty()) {
+        *described = format!("{described} Here: {}", each.join(" "));
+    }
+    whole
 }
 
 /// The JSON schema of the device file.

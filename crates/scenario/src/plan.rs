@@ -3,6 +3,7 @@
 use byteway_firmware::policy::Policies;
 use byteway_text::units::{Bytes, Picos, excerpt};
 use byteway_workload::Verify;
+use byteway_workload::own::WorkloadSources;
 
 use super::file::{Arbitration, Weights};
 use crate::profile::{HostProfile, KeyError, fault};
@@ -39,6 +40,8 @@ pub struct Options {
     pub in_files: bool,
     /// Policies that are not built in, under their names.
     pub policies: Policies,
+    /// Sources of I/Os that are not built in, under their names.
+    pub sources: WorkloadSources,
 }
 
 /// Outstanding I/Os of a job over all workers, at most; each takes memory.

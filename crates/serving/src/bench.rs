@@ -16,7 +16,7 @@ use byteway_results::{Meter, RunPart, SeriesRecorder};
 use byteway_run::jobs::{self, Oracles, Play, Sink, WorkerOptions};
 use byteway_run::remote;
 use byteway_scenario::profile::KeyError;
-use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Personality, Warmup};
+use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Options, Personality, Warmup};
 use byteway_text::error::{InputError, with_causes};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::{Bars, Progress};
@@ -430,7 +430,8 @@ impl BenchContext {
             weighted: false,
             verify: bench.verify.into(),
         };
-        let draft = Draft { section: &section, keys: Keys::Flags, limits };
+        let options = Options::default();
+        let draft = Draft { section: &section, keys: Keys::Flags, limits, options: &options };
         let name = section.rw.and_then(|rw| rw.to_possible_value());
         let name = name.as_ref().map_or("job", PossibleValue::get_name);
         let plan = draft.plan(name).map_err(|fault: KeyError| InputError::new(fault.what, fault.help))?;

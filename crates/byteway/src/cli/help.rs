@@ -22,6 +22,7 @@ pages! {
     "model-my-drive": "tasks/model-my-drive.md",
     "fit-a-profile": "tasks/fit-a-profile.md",
     "write-a-policy": "tasks/write-a-policy.md",
+    "write-a-workload": "tasks/write-a-workload.md",
     "choose-a-transfer-method": "tasks/choose-a-transfer-method.md",
     "attach-a-guest": "tasks/attach-a-guest.md",
     "serve-over-tcp": "tasks/serve-over-tcp.md",

@@ -38,7 +38,7 @@ use byteway_results::output::{StdoutError, print};
 use byteway_results::summary::summary_schema;
 use byteway_run::error::RunError;
 use byteway_scenario::profile::profile_schema;
-use byteway_scenario::{device_schema, host_schema, network_schema, reference, scenario_schema};
+use byteway_scenario::{device_schema, host_schema, network_schema, reference, scenario_schema_with};
 use byteway_serving::error::AttachedError;
 use byteway_serving::serve::ServiceError;
 use byteway_text::error::InputError;
@@ -179,7 +179,7 @@ impl SchemaOf {
     /// Title in the reference, and schema.
     fn schema(self) -> (&'static str, serde_json::Value) {
         match self {
-            SchemaOf::Scenario => ("Scenario file", scenario_schema()),
+            SchemaOf::Scenario => ("Scenario file", scenario_schema_with(&crate::extensions::options())),
             SchemaOf::Device => ("Device file", device_schema()),
             SchemaOf::Profile => ("Profile of a drive", profile_schema(&crate::extensions::policies())),
             SchemaOf::Host => ("Profile of a host", host_schema()),

@@ -40,6 +40,7 @@ mod row_programs;
 mod scenarios;
 mod serve;
 mod shutdown;
+mod sources;
 mod spans;
 mod steady;
 mod sweep;

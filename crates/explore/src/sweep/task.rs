@@ -4,7 +4,7 @@ use super::cache::PointCache;
 use super::row::Row;
 use crate::compare::{SOURCES, fingerprint};
 use byteway_run::probe::{PointOutcome, run_with_series};
-use byteway_scenario::{Options, Policies, Scenario, ScenarioInput};
+use byteway_scenario::{Options, Policies, Scenario, ScenarioInput, WorkloadSources};
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,9 @@ pub struct Task {
     /// Those of this process: another one reports that it lacks the policy.
     #[serde(skip)]
     policies: Policies,
+    /// Likewise.
+    #[serde(skip)]
+    sources_of_ios: WorkloadSources,
 }
 
 /// Where a row comes from.
@@ -66,6 +69,7 @@ impl Task {
             defines: options.defines.clone(),
             skip_bad_lines: options.skip_bad_lines,
             policies: options.policies.clone(),
+            sources_of_ios: options.sources.clone(),
         })
     }
 
@@ -81,6 +85,7 @@ impl Task {
             defines: self.defines.clone(),
             skip_bad_lines: self.skip_bad_lines,
             policies: self.policies.clone(),
+            sources: self.sources_of_ios.clone(),
             ..Options::default()
         };
         Scenario::from_text(&self.name, &self.folder, &self.text, &options)

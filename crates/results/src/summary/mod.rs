@@ -123,7 +123,7 @@ pub struct Summary {
     /// Queries by job and executor; omitted if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<QueryRow>,
-    /// Policies that are not built in; omitted if there are none.
+    /// Policies, and sources of I/Os, that are not built in; omitted if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyRow>,
     /// Verification of the data read.
@@ -304,10 +304,10 @@ pub struct ErrorRow {
     pub count: u64,
 }
 
-/// A policy that is not built in.
+/// A policy, or another part of the run, that is not built in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyRow {
-    /// Key of the profile that names it.
+    /// Key that names it: of the profile, such as `firmware.gc.policy`, or `job.source`.
     pub key: String,
     /// Its name, with its argument.
     pub name: String,
