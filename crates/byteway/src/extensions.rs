@@ -1,4 +1,4 @@
-//! Programs of one's own: this one, with policies and workloads that it does not have.
+//! Programs of one's own: this one, with policies, workloads and trace formats that it does not have.
 //!
 //! A crate outside of this workspace depends on `byteway` and calls [`main_with`](crate::main_with); what it adds then has names in scenarios, in
 //! `byteway schema` and in error messages, as what is built in has. `examples/my-policy` and `examples/my-workload` are such crates.
@@ -27,11 +27,10 @@
 //! do drives that are served, which have no result in which a fault could be told.
 
 use byteway_clock::random::fnv1a;
-use byteway_firmware::policy::{
-    MadeSchedule, MadeStream, MadeSuspend, MadeVictim, Policies, WrongArgument,
-};
-use byteway_scenario::{Options, WorkloadSources};
+use byteway_firmware::policy::{MadeSchedule, MadeStream, MadeSuspend, MadeVictim, Policies, WrongArgument};
+use byteway_scenario::{Options, TraceFormats, WorkloadSources};
 use byteway_text::error::InputError;
+use byteway_trace::TraceFormat;
 use byteway_workload::own::WorkloadSource;
 use std::sync::OnceLock;
 
@@ -43,6 +42,7 @@ pub type MadeSource = Result<Box<dyn WorkloadSource>, WrongArgument>;
 pub struct Extensions {
     policies: Policies,
     sources: WorkloadSources,
+    formats: TraceFormats,
 }
 
 impl Extensions {
@@ -127,6 +127,23 @@ impl Extensions {
         Extensions { policies: self.policies.with_suspend(name, about, version, make), ..self }
     }
 
+    /// Adds a trace format under a name, for `format` of `[job.trace]` and `--from`. `about` says in a sentence what its lines are, and
+    /// `version` which code it is: summaries and notes name it. `make` makes a parser each time that a trace is read. A format is never
+    /// detected, and only read.
+    ///
+    /// # Panics
+    /// The name is that of another format.
+    #[must_use]
+    pub fn trace_format(
+        self,
+        name: &str,
+        about: &str,
+        version: &str,
+        make: impl Fn() -> Box<dyn TraceFormat> + Send + Sync + 'static,
+    ) -> Self {
+        Extensions { formats: self.formats.with_format(name, about, version, make), ..self }
+    }
+
     /// Makes these known to all commands of this process.
     pub(crate) fn install(self) {
         // A second call would be with other policies than those that are known already.
@@ -154,6 +171,16 @@ pub(crate) fn sources() -> WorkloadSources {
     }
 }
 
+/// The trace formats of this process.
+pub(crate) fn formats() -> TraceFormats {
+    static FORMATS: OnceLock<TraceFormats> = OnceLock::new();
+    let built = || match OWN.get() {
+        Some(own) if !own.formats.is_empty() => own.formats.clone().with_build(&build()),
+        _ => TraceFormats::default(),
+    };
+    FORMATS.get_or_init(built).clone()
+}
+
 /// A hash of this program: whoever changes an extension may forget to change its version.
 fn build() -> String {
     static BUILD: OnceLock<String> = OnceLock::new();
@@ -163,5 +190,5 @@ fn build() -> String {
 
 /// Options of a scenario, with what this process adds.
 pub(crate) fn options() -> Options {
-    Options { policies: policies(), sources: sources(), ..Options::default() }
+    Options { policies: policies(), sources: sources(), formats: formats(), ..Options::default() }
 }

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`cli`] | the command line and its exit codes |
-//! | [`extensions`] | programs of one's own, with further policies and workloads |
+//! | [`extensions`] | programs of one's own, with further policies, workloads and trace formats |
 //! | [`terminal`] | progress bars |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
 //!
@@ -21,7 +21,7 @@ pub use byteway_firmware::policy::{
     Waiting, WrongArgument,
 };
 pub use byteway_flash::Priority;
-pub use byteway_workload::Kind;
+pub use byteway_trace::{FieldError, Kind, TraceFormat, TraceLine};
 pub use byteway_workload::own::{Operation, WorkloadSource, WorkloadView};
 pub use extensions::{Extensions, MadeSource};
 

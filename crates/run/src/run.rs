@@ -32,8 +32,7 @@ use byteway_text::number::ratio;
 use byteway_text::progress::Progress;
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
-use byteway_workload::own::OwnPlan;
-use byteway_workload::{JobPlan, Source};
+use byteway_workload::JobPlan;
 use byteway_world::{PoweredDrive, World};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -200,7 +199,7 @@ fn cores(powered: &PoweredDrive) -> u64 {
     powered.sites().iter().map(|site| site.cores() as u64).sum()
 }
 
-/// What is not built in of drives and their jobs, each once: policies and sources of I/Os.
+/// What is not built in of drives and their jobs, each once: policies, sources of I/Os, trace formats.
 fn policies<'a>(
     drives: impl Iterator<Item = &'a DrivePlan>,
     jobs: impl Iterator<Item = &'a JobPlan>,
@@ -210,11 +209,10 @@ fn policies<'a>(
         name: name.to_owned(),
         hash: hash.to_owned(),
     };
-    let of_drive = |drive: &'a DrivePlan| drive.policies.added().map(|AddedPolicy { key, name, hash, .. }| row(key, name, hash));
-    let of_job = |job: &JobPlan| match &job.source {
-        Source::Own(OwnPlan { source, .. }) => Some(row("job.source", source.name(), source.hash())),
-        _ => None,
+    let of_drive = |drive: &'a DrivePlan| {
+        drive.policies.added().map(|AddedPolicy { key, name, hash, .. }| row(key, name, hash))
     };
+    let of_job = |job: &JobPlan| job.added().map(|(key, name, hash)| row(key, name, hash));
     let mut rows: Vec<PolicyRow> = drives.flat_map(DrivePlan::members).flat_map(of_drive).collect();
     rows.extend(jobs.filter_map(of_job));
     rows.sort();

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::array_section::ArraySection;
 use super::drive_names::DriveNames;
+use super::format_name::FormatName;
 use super::jbof_section::JbofSection;
 use super::kv_section::KvSection;
 use super::personality::Personality;
@@ -503,7 +504,8 @@ pub struct TraceSection {
     pub file: String,
     /// Format of the trace.
     #[serde(default)]
-    pub format: Format,
+    #[schemars(with = "Format")]
+    pub format: FormatName,
     /// "open" replays at the recorded times, "closed" as fast as `iodepth` allows.
     #[serde(default = "open")]
     pub mode: IssueMode,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::drive::DrivePlan;
 use super::file::{Arbitration, DeviceChoice, IssueMode, JobPlace, JobSection, TraceSection};
+use super::format_name::FormatName;
 use super::personality::Personality;
 use super::plan::{COUNT_MAX, HostPlan, Options, RUNTIME_MAX, check_name};
 use crate::profile::{KeyError, fault, within};
@@ -13,7 +14,7 @@ use crate::source::Index;
 use byteway_clock::random::Rng;
 use byteway_text::error::{InputError, suggest};
 use byteway_text::units::{Bytes, Picos, Portion, excerpt};
-use byteway_trace::{self, ReadOptions};
+use byteway_trace::{self, Format, ReadOptions};
 use byteway_workload::own::{OwnPlan, UnknownSource};
 use byteway_workload::{
     Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, JobSettings, Kind, Layout, Lengths, Rw,
@@ -663,6 +664,7 @@ impl Draft<'_> {
             };
             return Err(self.fault(key, "the job replays a trace", help));
         }
+        self.format(trace)?;
         let path = self.key("trace.time_scale");
         if !(1e-6..=1e6).contains(&trace.time_scale) {
             let what = format!("`{path}` = {} is out of range", trace.time_scale);
@@ -687,12 +689,27 @@ impl Draft<'_> {
         })
     }
 
+    /// The trace's format, of those that are built in and those that the program adds.
+    fn format(&self, trace: &TraceSection) -> Result<Format, KeyError> {
+        let name = match &trace.format {
+            FormatName::BuiltIn(format) => return Ok(*format),
+            FormatName::Other(name) => name,
+        };
+        let formats = &self.options.formats;
+        formats.find(name).ok_or_else(|| {
+            let built_in = [Format::Auto].into_iter().chain(Format::ALL).map(Format::name);
+            let known: Vec<&str> = built_in.chain(formats.each().map(|own| own.name())).collect();
+            let what = format!("`{}` is not one of the choices", excerpt(name));
+            self.fault("trace.format", what, suggest(name, &known))
+        })
+    }
+
     /// Scans the trace.
     pub fn replay(&self, plan: &JobPlan, path: PathBuf, trace: &TraceSection) -> Result<Source, InputError> {
         let replay = TracePlan {
             path,
             read: ReadOptions {
-                format: trace.format,
+                format: self.format(trace).map_err(|fault| InputError::new(fault.what, fault.help))?,
                 device: match trace.device {
                     DeviceChoice::All | DeviceChoice::Spread => None,
                     DeviceChoice::One(device) => Some(device),

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `file.rs` | the scenario file ([`ScenarioFile`]), section by section |
+//! | `format_name.rs` | [`FormatName`]: the format of a trace |
 //! | `drive_names.rs` | [`DriveNames`]: the drives that a job uses |
 //! | `lib.rs` | [`Scenario`]: a scenario that can be run |
 //! | `input.rs` | [`ScenarioInput`]: a file, or a text in place of one |
@@ -55,6 +56,7 @@ mod drive;
 mod drive_names;
 mod file;
 pub mod fio;
+mod format_name;
 mod hosted;
 mod input;
 mod jbof;
@@ -83,6 +85,7 @@ mod wrong;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use toml::Spanned;
 
 use crate::profile::{HOSTS, HostProfile, KeyError, NetworkProfile, SourcedConstant, fault, load, within};
@@ -90,6 +93,7 @@ use crate::source::{Index, Sources, Texts, Tree};
 use byteway_text::error::InputError;
 use byteway_text::file::read_small_file;
 use byteway_text::units::Picos;
+use byteway_trace::OwnFormat;
 use byteway_workload::kv::Engine;
 use byteway_workload::own::OwnPlan;
 use byteway_workload::{Beyond, JobPlan, Source};
@@ -100,6 +104,7 @@ use query::QueryDraft;
 use wrong::SectionError;
 
 pub use byteway_firmware::policy::Policies;
+pub use byteway_trace::TraceFormats;
 pub use byteway_workload::own::WorkloadSources;
 
 pub use array_section::{ArraySection, Unplug};
@@ -107,6 +112,7 @@ pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
 pub use drive::{ArrayPlan, DrivePlan};
 pub use drive_names::DriveNames;
 pub use file::*;
+pub use format_name::FormatName;
 pub use input::ScenarioInput;
 pub use jbof::{JbofPlan, Share};
 pub use jbof_section::{JbofSection, Platform};
@@ -754,6 +760,11 @@ pub fn scenario_schema_with(options: &Options) -> serde_json::Value {
     let source = whole.pointer_mut("/$defs/JobSection/properties/source/description");
     if let (Some(serde_json::Value::String(described)), false) = (source, each.is_empty()) {
         *described = format!("{described} Here: {}", each.join(" "));
+    }
+    if let Some(serde_json::Value::Array(formats)) = whole.pointer_mut("/$defs/Format/oneOf") {
+        let of =
+            |own: &OwnFormat| json!({ "type": "string", "const": own.name(), "description": own.about() });
+        formats.extend(options.formats.each().map(of));
     }
     whole
 }

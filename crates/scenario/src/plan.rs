@@ -2,6 +2,7 @@
 
 use byteway_firmware::policy::Policies;
 use byteway_text::units::{Bytes, Picos, excerpt};
+use byteway_trace::TraceFormats;
 use byteway_workload::Verify;
 use byteway_workload::own::WorkloadSources;
 
@@ -42,6 +43,8 @@ pub struct Options {
     pub policies: Policies,
     /// Sources of I/Os that are not built in, under their names.
     pub sources: WorkloadSources,
+    /// Trace formats that are not built in, under their names.
+    pub formats: TraceFormats,
 }
 
 /// Outstanding I/Os of a job over all workers, at most; each takes memory.

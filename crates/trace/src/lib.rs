@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `record` | one I/O: [`Record`] |
 //! | [`mod@format`] | parsing and writing the lines of each format |
+//! | `formats` | formats by name, with those of a program of one's own: [`TraceFormats`] |
 //! | [`archive`] | gzip, xz and zstd, in and out |
 //! | [`buffer`] | lines and records from a stream |
 //! | [`detect`] | detection of the format by the first lines |
@@ -46,6 +47,7 @@ pub mod buffer;
 pub mod convert;
 pub mod detect;
 pub mod format;
+mod formats;
 mod input;
 pub mod inspect;
 mod options;
@@ -58,7 +60,8 @@ pub mod writer;
 
 use std::path::{Path, PathBuf};
 
-pub use format::{Action, Columns, Format, Unit};
+pub use format::{Action, Columns, FieldError, Format, OwnFormat, TraceFormat, TraceLine, Unit};
+pub use formats::TraceFormats;
 pub use input::is_stdin;
 pub use options::ReadOptions;
 pub use reader::Reader;

@@ -233,7 +233,7 @@ impl Reader {
     /// Handles a line that is not a record: counts it, or ends with an error.
     fn bad(&mut self, (trouble, text): (FieldError, String)) -> Result<(), InputError> {
         let noun = if self.record_bytes.is_some() { "record" } else { "line" };
-        if self.options.skip_bad_lines {
+        if self.options.skip_bad_lines && !self.parser.is_broken() {
             self.tally.bad_lines += 1;
             if self.tally.first_bad.is_none() {
                 self.tally.first_bad = Some(format!("{noun} {}: {trouble}", self.line_number));
@@ -245,12 +245,19 @@ impl Reader {
             None => format!("not a record: {trouble}: `{text}`"),
             Some(_) => format!("not a record: {trouble}"),
         };
-        let shape = match &self.options.columns {
-            Some(columns) => columns.to_string(),
-            None => self.options.format.spec().shape.to_owned(),
+        if self.parser.is_broken() {
+            let help = "correct the format, which is not built in: it must return an error for a line that is no record";
+            return Err(InputError::new(what, help).at(self.place()));
+        }
+        let shape = match (&self.options.columns, self.options.format) {
+            (Some(columns), _) => format!("`{columns}`"),
+            (None, Format::Own(own)) => {
+                format!("as the format {} has it ({})", own.name(), own.about().trim_end_matches('.'))
+            }
+            (None, format) => format!("`{}`", format.spec().shape),
         };
         let help = format!(
-            "a {noun} should read `{shape}`; correct it, or run with --skip-bad-lines to skip and count such {noun}s"
+            "a {noun} should read {shape}; correct it, or run with --skip-bad-lines to skip and count such {noun}s"
         );
         Err(InputError::new(what, help).at(self.place()))
     }

@@ -54,7 +54,14 @@ const TEXT_BYTES: usize = 64 << 10;
 impl<W: Write> Writer<W> {
     /// Begins a trace. With `lossy`, what the format cannot represent is dropped and counted; otherwise it is
     /// an error.
+    ///
+    /// # Errors
+    /// The output failed, or the format is one that is not built in: these are only read.
     pub fn new(out: W, format: Format, packing: Packing, lossy: bool) -> io::Result<Self> {
+        if let Format::Own(own) = format {
+            let what = format!("the format {} is only read", own.name());
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
         let spec = format.spec();
         let mut text = Vec::with_capacity(2 * TEXT_BYTES);
         text.extend_from_slice(spec.header);

@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::settings::JobSettings;
 use super::source::Source;
+use byteway_trace::Format;
 
 /// A job, resolved and validated: everything that a runner needs. Derefs to its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,18 @@ impl JobPlan {
     /// The longest payload of a command, in bytes.
     pub fn payload_bytes_max(&self) -> u32 {
         self.io_blocks_max().min(self.transfer_blocks_max) * self.lba_bytes
+    }
+
+    /// What says its I/Os, if it is not built in: the key that names it, its name, and the version of its code.
+    pub fn added(&self) -> Option<(&'static str, &str, &str)> {
+        match &self.source {
+            Source::Own(plan) => Some(("job.source", plan.source.name(), plan.source.hash())),
+            Source::Trace(trace) => match trace.read.format {
+                Format::Own(own) => Some(("job.trace.format", own.name(), own.hash())),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The lengths of its operations, in words.

@@ -1,9 +1,12 @@
-//! Byteway with a workload of one's own: `database:PAGES`.
+//! Byteway with a workload of one's own, `database:PAGES`, and a trace format, `requests`.
 //!
 //! A database in small, which no mix of reads and writes is: a transaction reads a page and appends to a log, and every so often a checkpoint
 //! writes the pages that were changed, in the order of their addresses.
 
+mod requests;
+
 use byteway::{Extensions, Kind, MadeSource, Operation, WorkloadSource, WorkloadView, WrongArgument};
+use requests::Requests;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
@@ -61,7 +64,9 @@ fn database(argument: Option<&str>) -> MadeSource {
 fn main() -> ExitCode {
     let about = "Transactions that read a page and append to a log; every 1000 changed pages, or `database:PAGES`, a checkpoint writes them.";
     let version = env!("CARGO_PKG_VERSION");
-    byteway::main_with(Extensions::default().source("database", about, version, database))
+    let lines = "Lines such as `at=1.5us write 0x2000+4096`; others are passed over.";
+    let own = Extensions::default().source("database", about, version, database);
+    byteway::main_with(own.trace_format("requests", lines, version, || Box::new(Requests)))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod mqsim;
 mod multipath;
 mod network;
 mod outlook_latency;
+mod own_formats;
 mod physics_latency;
 mod physics_limits;
 mod placement;

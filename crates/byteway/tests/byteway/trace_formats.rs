@@ -63,7 +63,7 @@ fn keeps(format: Format) -> (u64, u64, u64, bool, bool, bool) {
         Format::Spc => (1_000, 512, 1, true, true, false),
         Format::Biosnoop => (1_000, 512, 1, true, true, true),
         Format::Columns => (1_000, 1, 1, true, true, true),
-        Format::Auto => unreachable!("a trace has a format"),
+        Format::Auto | Format::Own(_) => unreachable!("a trace has a format"),
     }
 }
 

@@ -4,7 +4,7 @@ use super::cache::PointCache;
 use super::row::Row;
 use crate::compare::{SOURCES, fingerprint};
 use byteway_run::probe::{PointOutcome, run_with_series};
-use byteway_scenario::{Options, Policies, Scenario, ScenarioInput, WorkloadSources};
+use byteway_scenario::{Options, Policies, Scenario, ScenarioInput, TraceFormats, WorkloadSources};
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,9 @@ pub struct Task {
     /// Likewise.
     #[serde(skip)]
     sources_of_ios: WorkloadSources,
+    /// Likewise.
+    #[serde(skip)]
+    formats: TraceFormats,
 }
 
 /// Where a row comes from.
@@ -70,6 +73,7 @@ impl Task {
             skip_bad_lines: options.skip_bad_lines,
             policies: options.policies.clone(),
             sources_of_ios: options.sources.clone(),
+            formats: options.formats.clone(),
         })
     }
 
@@ -86,6 +90,7 @@ impl Task {
             skip_bad_lines: self.skip_bad_lines,
             policies: self.policies.clone(),
             sources: self.sources_of_ios.clone(),
+            formats: self.formats.clone(),
             ..Options::default()
         };
         Scenario::from_text(&self.name, &self.folder, &self.text, &options)

@@ -123,7 +123,7 @@ pub struct Summary {
     /// Queries by job and executor; omitted if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<QueryRow>,
-    /// Policies, and sources of I/Os, that are not built in; omitted if there are none.
+    /// Policies, sources of I/Os and trace formats that are not built in; omitted if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyRow>,
     /// Verification of the data read.
@@ -307,7 +307,7 @@ pub struct ErrorRow {
 /// A policy, or another part of the run, that is not built in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyRow {
-    /// Key that names it: of the profile, such as `firmware.gc.policy`, or `job.source`.
+    /// Key that names it: of the profile, such as `firmware.gc.policy`, or `job.source`, `job.trace.format`.
     pub key: String,
     /// Its name, with its argument.
     pub name: String,

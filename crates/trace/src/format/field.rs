@@ -10,8 +10,19 @@ use byteway_text::units::excerpt;
 pub struct FieldError(pub(super) String);
 
 impl FieldError {
+    /// What is wrong with the line, as a clause.
     pub fn new(what: impl Into<String>) -> Self {
         FieldError(what.into())
+    }
+
+    /// A field `name` with a wrong value, and why it is: "is not a whole number".
+    pub fn of(name: &str, value: &str, why: &str) -> Self {
+        FieldError::field(name, value.as_bytes(), why)
+    }
+
+    /// A field that isn't there.
+    pub fn missing(name: &str) -> Self {
+        FieldError(format!("the {name} is missing"))
     }
 
     /// An invalid field.
@@ -43,7 +54,7 @@ pub(super) fn columns(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// A required field.
 pub(super) fn present<'a>(field: Option<&'a [u8]>, what: &str) -> Result<&'a [u8], FieldError> {
-    field.ok_or_else(|| FieldError(format!("the {what} is missing")))
+    field.ok_or_else(|| FieldError::missing(what))
 }
 
 /// An error if any field follows.

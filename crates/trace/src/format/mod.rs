@@ -18,6 +18,7 @@
 //! | `cloud_physics` | CloudPhysics' CSV |
 //! | `biosnoop` | biosnoop's text |
 //! | `columns` | columns named by the user or by the header line |
+//! | `own` | formats that are not built in |
 //! | `spec` | the common part: a parsed line, a format's specification |
 //! | `field` | numbers and words in a line |
 //! | `names` | numbers for devices that are named by words |
@@ -38,6 +39,7 @@ mod mqsim;
 mod msr;
 mod names;
 mod oracle_general;
+mod own;
 mod spc;
 mod spec;
 mod systor;
@@ -51,11 +53,14 @@ use serde::{Deserialize, Serialize};
 use crate::detect::lines;
 use crate::options::ReadOptions;
 use crate::record::{Kind, Record};
-use field::{FieldError, number, scaled};
+use field::{number, scaled};
 use names::Names;
+use own::OwnParser;
 use spec::device_of;
 
 pub use columns::Columns;
+pub use field::FieldError;
+pub use own::{OwnFormat, TraceFormat, TraceLine};
 pub use spec::{Action, Unit};
 pub(super) use spec::{Line, SECTOR_BYTES, Spec};
 
@@ -107,13 +112,17 @@ pub enum Format {
     Biosnoop,
     /// Columns named by the `columns` option, or by the header line of the file.
     Columns,
+    /// One that is not built in.
+    #[serde(skip)]
+    #[value(skip)]
+    Own(&'static OwnFormat),
 }
 
 /// Upper bound of offsets and ends of I/Os: 2^63.
 const OFFSET_END: u64 = 1 << 63;
 
 impl Format {
-    /// Every format.
+    /// Every format that is built in.
     pub const ALL: [Format; 18] = [
         Format::Mqsim,
         Format::Disksim,
@@ -155,6 +164,7 @@ impl Format {
             Format::CloudPhysics => &cloud_physics::SPEC,
             Format::Biosnoop => &biosnoop::SPEC,
             Format::Columns => &columns::SPEC,
+            Format::Own(own) => own.spec(),
         }
     }
 
@@ -174,7 +184,7 @@ impl Format {
         }
     }
 
-    /// The format of this name, ignoring case.
+    /// The built-in format of this name, ignoring case.
     pub fn named(name: &str) -> Option<Format> {
         if name.eq_ignore_ascii_case("ssdsim") {
             return Some(Format::Mqsim);
@@ -248,6 +258,7 @@ pub(super) struct Parser {
     log: iolog::Log,
     disks: Names,
     table: columns::Table,
+    own: Option<OwnParser>,
 }
 
 impl Parser {
@@ -261,7 +272,13 @@ impl Parser {
             log: iolog::Log::default(),
             disks: Names::default(),
             table: columns::Table::new(options.columns.clone(), reads_are),
+            own: if let Format::Own(own) = format { Some(own.parser()) } else { None },
         }
+    }
+
+    /// Whether it can't go on: what is not built in has panicked.
+    pub fn is_broken(&self) -> bool {
+        self.own.as_ref().is_some_and(OwnParser::is_broken)
     }
 
     /// Parses a line, or a binary record of the format's length; `None` if it is valid but not a record.
@@ -286,6 +303,7 @@ impl Parser {
             Format::CloudPhysics => cloud_physics::parse(line)?,
             Format::Biosnoop => biosnoop::parse(line, &mut self.disks)?,
             Format::Columns => self.table.parse(line)?,
+            Format::Own(_) => self.own.as_mut().map_or(Ok(None), |own| own.parse(line))?,
         };
         let Some(mut line) = parsed else { return Ok(None) };
         match self.unit {
@@ -353,6 +371,8 @@ impl Pen {
             Format::CloudPhysics => cloud_physics::write(out, record, ticks),
             Format::Biosnoop => biosnoop::write(out, record, ticks),
             Format::Columns => columns::write(out, record, ticks),
+            // A writer of one is refused.
+            Format::Own(_) => {}
         }
     }
 }

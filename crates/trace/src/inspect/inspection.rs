@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Format;
 use crate::Kind;
 
 /// Statistics of a trace.
@@ -14,8 +13,8 @@ pub struct Inspection {
     pub byteway: String,
     /// Name of the file, without its directory.
     pub trace: String,
-    /// Format, as given or detected.
-    pub format: Format,
+    /// Name of the format, as given or detected.
+    pub format: String,
     /// Assumptions about the format: units of time and address, and the code of a write.
     pub assumption: String,
     /// The selected device; null: all.

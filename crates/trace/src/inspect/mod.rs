@@ -242,7 +242,7 @@ impl Inspector {
         Inspection {
             byteway: env!("CARGO_PKG_VERSION").to_owned(),
             trace: name.to_owned(),
-            format: reader.format(),
+            format: reader.format().name().to_owned(),
             assumption: reader.options().assumption().to_owned(),
             device: options.device,
             partial,

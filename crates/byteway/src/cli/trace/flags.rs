@@ -1,12 +1,14 @@
 //! Flags for reading traces.
 
 use byteway_trace::{self, Columns, Format, ReadOptions, Unit};
+use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 /// Flags for reading a trace.
 #[derive(clap::Args)]
 pub(super) struct ReadFlags {
     /// Format of the trace. Default: detected from its first lines.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Auto)]
+    #[arg(long, value_name = "FORMAT", value_parser = format(), default_value = Format::Auto.name())]
     from: Format,
     /// Columns of the trace, such as time_us,op,offset,bytes, instead of a format; `byteway trace --help` lists them.
     #[arg(long, value_name = "NAMES")]
@@ -41,6 +43,18 @@ impl ReadFlags {
             columns: self.columns.clone(),
         }
     }
+}
+
+/// Parses the name of a format, of those that are built in and those that this program adds.
+fn format() -> impl TypedValueParser<Value = Format> {
+    let formats = crate::extensions::formats();
+    let built_in = Format::value_variants().iter().filter_map(Format::to_possible_value);
+    let own = formats.each().map(|own| PossibleValue::new(own.name()).help(own.about()));
+    let parser = PossibleValuesParser::new(built_in.chain(own));
+    parser.try_map(move |name| match name.as_str() {
+        "auto" => Ok(Format::Auto),
+        name => formats.find(name).ok_or("there is no such format"),
+    })
 }
 
 /// Parses "3", or "8,0" in Linux's notation.
