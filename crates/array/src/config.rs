@@ -4,6 +4,7 @@ use crate::area::Area;
 use crate::layout::Layout;
 use byteway_clock::Delay;
 use byteway_content::Keep;
+use byteway_defect::Planted;
 use byteway_member::MemberLost;
 
 /// Maximum members of an array.
@@ -73,15 +74,16 @@ impl Default for RebuildConfig {
     }
 }
 
-/// A deliberately omitted step, which tests must detect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Canary {
-    /// Regions are not marked before they are written, so nothing is repaired after a power cut.
-    NoIntentLog,
-    /// Writes of degraded stripes are not journaled.
-    NoJournal,
-    /// Units that depend on stale parity are not marked as lost.
-    NoLostMarks,
+byteway_defect::defects! {
+    /// Steps that an array leaves out on purpose.
+    pub enum Defect {
+        /// Regions are not marked before they are written, so nothing is repaired after a power cut.
+        NoIntentLog = "no-intent-log",
+        /// Writes of degraded stripes are not journaled.
+        NoJournal = "no-journal",
+        /// Units that depend on stale parity are not marked as lost.
+        NoLostMarks = "no-lost-marks",
+    }
 }
 
 /// Parameters of an array.
@@ -99,15 +101,15 @@ pub struct ArrayConfig {
     pub rebuild: RebuildConfig,
     /// How contents computed by the array are stored.
     pub keep: Keep,
-    /// A deliberately omitted step.
-    pub canary: Option<Canary>,
+    /// The defect on purpose, if any.
+    pub defect: Planted<Defect>,
 }
 
 impl ArrayConfig {
     /// With the default times of Linux md.
     pub fn new(level: Level, chunk_units: u32, uuid: [u8; 16], keep: Keep) -> ArrayConfig {
         let (clean_after, rebuild) = (Delay::from_s(5), RebuildConfig::default());
-        ArrayConfig { level, chunk_units, uuid, clean_after, rebuild, keep, canary: None }
+        ArrayConfig { level, chunk_units, uuid, clean_after, rebuild, keep, defect: Planted::none() }
     }
 
     /// The layout over `members` members with `data_units` units for data each.

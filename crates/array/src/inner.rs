@@ -194,7 +194,7 @@ impl Inner {
         let marked = Marked { inner: self, stripes: stripes.clone(), is_logged };
         if is_logged
             && !self.intents.begin(stripes)
-            && self.config.canary != Some(crate::config::Canary::NoIntentLog)
+            && !self.config.defect.has(crate::config::Defect::NoIntentLog)
         {
             while !self.intents.are_marked(stripes) && !self.is_broken() {
                 self.intents.written.notified().await;

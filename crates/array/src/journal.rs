@@ -7,7 +7,7 @@
 //! When the next entry does not fit, a flush, and a superblock with the number of the first valid entry, make
 //! the old entries obsolete.
 
-use crate::config::{Canary, Level};
+use crate::config::{Defect, Level};
 use crate::counters::Cause;
 use crate::group::{Group, Verb};
 use crate::inner::{Inner, Stopped};
@@ -90,7 +90,7 @@ impl Inner {
         stripe: u64,
         group: &Group,
     ) -> Result<Option<Entry<'_>>, Stopped> {
-        if self.config.canary == Some(Canary::NoJournal) || self.layout.level != Level::Raid5 {
+        if self.config.defect.has(Defect::NoJournal) || self.layout.level != Level::Raid5 {
             return Ok(None);
         }
         let journal = &self.journal;

@@ -141,7 +141,7 @@ pub use array::{Array, ArrayHealth, ArrayMemory, UnitExchange};
 pub use assemble::Unused;
 pub use bridge::nvram::Nvram;
 pub use bridge::{Bridge, BridgeCounters, BridgeExchange, NvramConfig};
-pub use config::{ArrayConfig, ArrayError, Canary, Initial, Level, MEMBERS_MAX, RebuildConfig};
+pub use config::{ArrayConfig, ArrayError, Defect, Initial, Level, MEMBERS_MAX, RebuildConfig};
 pub use counters::{ArrayCounters, Cause, Traffic};
 pub use rebuild::Rebuild;
 pub use superblock::SlotState;

@@ -9,7 +9,7 @@
 //! the array.
 
 use crate::area::RECORD_UNITS;
-use crate::config::{Canary, Level};
+use crate::config::{Defect, Level};
 use crate::counters::Cause;
 use crate::group::Verb;
 use crate::inner::Inner;
@@ -121,7 +121,7 @@ impl Inner {
 
     /// Marks units of a failed slot as lost that could be reconstructed only from untrusted parity.
     fn lose_what_is_unsynced(&self, slot: usize, before: SlotState) {
-        if self.layout.level != Level::Raid5 || self.config.canary == Some(Canary::NoLostMarks) {
+        if self.layout.level != Level::Raid5 || self.config.defect.has(Defect::NoLostMarks) {
             return;
         }
         let layout = &self.layout;

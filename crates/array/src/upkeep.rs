@@ -1,6 +1,6 @@
 //! Background work: marks in the write-intent log, repair after a power cut, rebuilding.
 
-use crate::config::{Canary, Level};
+use crate::config::{Defect, Level};
 use crate::counters::Cause;
 use crate::inner::Inner;
 use crate::layout::UnitLocation;
@@ -21,7 +21,7 @@ pub(crate) async fn run_log(inner: Rc<Inner>) {
         inner.intents.wanted.notified().await;
         let _turn = inner.intents.turn.acquire(1).await;
         while let Some((content, marks)) = inner.intents.to_write() {
-            if inner.config.canary != Some(Canary::NoIntentLog) {
+            if !inner.config.defect.has(Defect::NoIntentLog) {
                 inner.write_log(content).await;
             }
             inner.intents.are_written(&marks);

@@ -3,9 +3,10 @@
 use crate::levels::disks;
 use crate::model::{Model, run_all};
 use crate::ram::{Disk, RamMember, assemble, config, create};
-use byteway_array::{Array, ArrayConfig, Canary, Level, SlotState};
+use byteway_array::{Array, ArrayConfig, Defect, Level, SlotState};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, RunOutcome, SpanId};
+use byteway_defect::Planted;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -27,7 +28,7 @@ struct Case {
     level: Level,
     members: usize,
     trouble: ExtraFailure,
-    canary: Option<Canary>,
+    defect: Planted<Defect>,
     seed: u64,
 }
 
@@ -46,8 +47,8 @@ async fn settled(clock: &Clock, array: &Array) {
 /// Three lives with a power cut in each, at a random poll, also during assembly. Returns the number of lost
 /// units.
 fn survive(case: &Case) -> u64 {
-    let Case { level, members, trouble, canary, seed } = *case;
-    let config = move || ArrayConfig { canary, ..config(level) };
+    let Case { level, members, trouble, defect, seed } = *case;
+    let config = move || ArrayConfig { defect, ..config(level) };
     let mut disks = disks(members);
     let units = {
         let disks = disks.clone();
@@ -155,7 +156,7 @@ const REDUNDANT: [(Level, usize); 4] =
 fn survive_all(trouble: ExtraFailure, seeds: u64) -> u64 {
     let case = |seed: u64| {
         let (level, members) = REDUNDANT[seed as usize % REDUNDANT.len()];
-        survive(&Case { level, members, trouble, canary: None, seed })
+        survive(&Case { level, members, trouble, defect: Planted::none(), seed })
     };
     (0..seeds).map(case).sum()
 }
@@ -191,7 +192,7 @@ fn a_rebuild_goes_on_after_a_cut() {
 #[test]
 fn nothing_is_rebuilt_from_a_stripe_that_the_journal_mends() {
     let trouble = ExtraFailure::Rebuilding;
-    survive(&Case { level: Level::Raid5, members: 3, trouble, canary: None, seed: 102 });
+    survive(&Case { level: Level::Raid5, members: 3, trouble, defect: Planted::none(), seed: 102 });
 }
 
 // A member that fails together with the power takes the units with it whose parity cannot be trusted: only
@@ -202,17 +203,17 @@ fn what_fails_with_the_power_is_lost_and_told() {
 }
 
 /// Whether some seed detects that a part of the array is left out.
-fn is_found(canary: Canary, trouble: ExtraFailure) -> bool {
+fn is_found(defect: Defect, trouble: ExtraFailure) -> bool {
     (0..60).any(|seed| {
-        let case = Case { level: Level::Raid5, members: 4, trouble, canary: Some(canary), seed };
+        let case = Case { level: Level::Raid5, members: 4, trouble, defect: defect.into(), seed };
         catch_unwind(AssertUnwindSafe(|| survive(&case))).is_err()
     })
 }
 
 // A test that always passes proves nothing: without each of the three mechanisms it must fail.
 #[test]
-fn the_canaries_are_found() {
-    assert!(is_found(Canary::NoIntentLog, ExtraFailure::None), "no write-intent log");
-    assert!(is_found(Canary::NoJournal, ExtraFailure::Degraded), "no journal");
-    assert!(is_found(Canary::NoLostMarks, ExtraFailure::LostWithPower), "no marks of lost units");
+fn defects_on_purpose_are_found() {
+    assert!(is_found(Defect::NoIntentLog, ExtraFailure::None), "no write-intent log");
+    assert!(is_found(Defect::NoJournal, ExtraFailure::Degraded), "no journal");
+    assert!(is_found(Defect::NoLostMarks, ExtraFailure::LostWithPower), "no marks of lost units");
 }

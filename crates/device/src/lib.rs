@@ -41,8 +41,8 @@ mod validate;
 
 pub use backing::Backing;
 pub use config::{
-    CommandSet, ConfigError, ControllerConfig, CsdCanary, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy,
-    MediaConfig, MemoryConfig, NamespaceConfig, ProgramsCanary, ProgramsPolicy, SiteConfig, TransferConfig,
+    CommandSet, ConfigError, ControllerConfig, CsdPolicy, Defect, DriveConfig, HostBufferConfig, KvPolicy,
+    MediaConfig, MemoryConfig, NamespaceConfig, ProgramsPolicy, SiteConfig, TransferConfig,
 };
 pub use controller::Controller;
 pub use controller::command_set::lending::LendError;

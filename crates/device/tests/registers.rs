@@ -4,7 +4,7 @@ use crate::fixture::{
     Bench, LONG, NS_4K, TestHost, cc, create_sq, delete_cq, delete_sq, pattern, read_write,
 };
 use byteway_clock::Delay;
-use byteway_firmware::InjectedDefect;
+use byteway_firmware::Defect;
 use byteway_link::MmioWrite;
 use byteway_wire::nvme::feature::{NumberOfQueues, VolatileWriteCache};
 use byteway_wire::nvme::register::{
@@ -303,7 +303,7 @@ fn a_controller_that_is_not_enabled_shuts_down() {
 #[test]
 fn a_reset_ends_a_shutdown_that_would_never_end() {
     let mut bench = Bench::default();
-    bench.drive.ftl.canary = Some(InjectedDefect::StallShutdown);
+    bench.drive.ftl.defect = Defect::StallShutdown.into();
     bench.run(async |host| {
         let drive = host.drive();
         for round in 0..3 {

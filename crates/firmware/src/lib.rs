@@ -73,8 +73,8 @@ pub mod site;
 pub mod work;
 
 pub use ftl::{
-    Audit, Background, Base, BorrowFigures, CollectionState, Disagreement, Exchange, ExtentConfig, Footprint,
-    Ftl, FtlConfig, FtlCounters, FtlError, Health, InjectedDefect, Lender, LenderId, LentMemory, Maintenance,
+    Audit, Background, Base, BorrowFigures, CollectionState, Defect, Disagreement, Exchange, ExtentConfig,
+    Footprint, Ftl, FtlConfig, FtlCounters, FtlError, Health, Lender, LenderId, LentMemory, Maintenance,
     MapMonitor, MediaError, MediumError, PacedState, Refresh, Region, Space, SteadyLoad, SteadyTiming,
     UnitContent, WearConfig, space_of,
 };

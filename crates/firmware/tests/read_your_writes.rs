@@ -9,11 +9,12 @@ use crate::far;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stage, Stalled, Time, Timing};
 use byteway_content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
+use byteway_defect::Planted;
 use byteway_firmware::policy::{
     Stream as StreamChoice, StreamCounts, StreamPolicy, StreamView, VictimPolicy,
 };
 use byteway_firmware::{
-    Base, Cycles, Ftl, FtlConfig, FtlCounters, FtlError, InjectedDefect, MediaError, Placement, Region, Site,
+    Base, Cycles, Defect, Ftl, FtlConfig, FtlCounters, FtlError, MediaError, Placement, Region, Site,
     WorkKind,
 };
 use byteway_flash::{FaultPlan, Geometry};
@@ -636,26 +637,24 @@ fn it_works_when_nothing_takes_time() {
 #[test]
 fn flushes_and_shutdowns_end_when_nothing_takes_time() {
     for (bits, seed) in (1..=4).flat_map(|bits| [(bits, 1), (bits, 2), (bits, 3)]) {
-        let ended = ends_when_nothing_takes_time(bits, seed, None);
+        let ended = ends_when_nothing_takes_time(bits, seed, Planted::none());
         ended.unwrap_or_else(|stalled| panic!("{bits} bits a cell, seed {seed}: {stalled}"));
     }
-    let stalls = |bits, canary| {
-        (1..4).map(|seed| ends_when_nothing_takes_time(bits, seed, Some(canary)).is_err()).collect::<Vec<_>>()
+    let stalls = |bits, defect: Defect| {
+        (1..4)
+            .map(|seed| ends_when_nothing_takes_time(bits, seed, defect.into()).is_err())
+            .collect::<Vec<_>>()
     };
-    assert_eq!(stalls(1, InjectedDefect::TakeAlong), [false; 3], "wordlines of one stripe wait for nothing");
+    assert_eq!(stalls(1, Defect::TakeAlong), [false; 3], "wordlines of one stripe wait for nothing");
     for bits in 2..=4 {
-        let stalls = stalls(bits, InjectedDefect::TakeAlong);
+        let stalls = stalls(bits, Defect::TakeAlong);
         assert!(stalls.contains(&true), "{bits} bits a cell: as it was, it is found: {stalls:?}");
     }
-    assert_eq!(stalls(1, InjectedDefect::StallShutdown), [true; 3]);
+    assert_eq!(stalls(1, Defect::StallShutdown), [true; 3]);
 }
 
 /// Flushes and shuts down again and again while hosts write and collectors work.
-fn ends_when_nothing_takes_time(
-    bits: usize,
-    seed: u64,
-    canary: Option<InjectedDefect>,
-) -> Result<(), Stalled> {
+fn ends_when_nothing_takes_time(bits: usize, seed: u64, defect: Planted<Defect>) -> Result<(), Stalled> {
     let executor = Executor::new();
     executor.set_timing(Timing::None);
     let clock = executor.clock().clone();
@@ -664,7 +663,7 @@ fn ends_when_nothing_takes_time(
     let config = FtlConfig {
         checkpoint_units: 500,
         write_buffer_units: 200,
-        canary,
+        defect,
         ..config(4 * 8 * 48, Base::Steady)
     };
     let ftl = Ftl::new(&clock, placement(&clock), geometry, timing, config).unwrap();

@@ -3,7 +3,7 @@
 //! Counts of dead bytes choose the segment; the index decides for each record whether its value is live. A moved value
 //! keeps its sequence, and its record settles the previous one, so the sums do not change.
 
-use super::config::{KvCanary, KvError};
+use super::config::{Defect, KvError};
 use super::inner::Inner;
 use super::key::Key;
 use super::log::Head;
@@ -111,7 +111,7 @@ impl Inner {
         spans: &Spans,
         found: &mut Vec<(Key, Entry, ValueExtent)>,
     ) -> Result<(), KvError> {
-        let looks = !self.is_broken(KvCanary::MoveBlindly);
+        let looks = !self.config.defect.has(Defect::MoveBlindly);
         let mut bytes = Vec::new();
         for (key, entry, place) in found.drain(..) {
             bytes.clear();

@@ -1,5 +1,6 @@
 //! Parameters of a key-value store, and its errors.
 
+use byteway_defect::Planted;
 use byteway_firmware::MediaError;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,16 @@ pub enum Packing {
 impl Packing {
     /// All policies, in the order of the paper.
     pub const ALL: [Packing; 4] = [Packing::None, Packing::All, Packing::Selective, Packing::Backfill];
+
+    /// Name in profiles and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Packing::None => "none",
+            Packing::All => "all",
+            Packing::Selective => "selective",
+            Packing::Backfill => "backfill",
+        }
+    }
 }
 
 /// Transfer by which a value entered the drive.
@@ -106,9 +117,9 @@ pub struct KvConfig {
     pub plp: bool,
     /// Seed of the filters' hash.
     pub seed: u64,
-    /// A deliberate defect, for tests of tests.
+    /// The defect on purpose, if any.
     #[doc(hidden)]
-    pub canary: Option<KvCanary>,
+    pub defect: Planted<Defect>,
 }
 
 impl Default for KvConfig {
@@ -130,25 +141,26 @@ impl Default for KvConfig {
             value_bytes_max: 1 << 20,
             plp: false,
             seed: 0,
-            canary: None,
+            defect: Planted::none(),
         }
     }
 }
 
-/// A deliberate defect that fault searches must find.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KvCanary {
-    /// Records are accepted although their value does not match its checksum.
-    TrustTorn,
-    /// [`Kv::save`](crate::Kv::save) writes nothing.
-    ForgetSave,
-    /// The older of two records of a key wins in recovery.
-    OlderRecord,
-    /// A segment is reused before the manifest that gave it up is durable.
-    ReuseEarly,
-    /// A moved value replaces its entry without a check that the entry is still current.
-    MoveBlindly,
+byteway_defect::defects! {
+    /// Defects on purpose of a store.
+    #[doc(hidden)]
+    pub enum Defect {
+        /// Records are accepted although their value does not match its checksum.
+        TrustTorn = "trust-torn",
+        /// [`Kv::save`](crate::Kv::save) writes nothing.
+        ForgetSave = "forget-save",
+        /// The older of two records of a key wins in recovery.
+        OlderRecord = "older-record",
+        /// A segment is reused before the manifest that gave it up is durable.
+        ReuseEarly = "reuse-early",
+        /// A moved value replaces its entry without a check that the entry is still current.
+        MoveBlindly = "move-blindly",
+    }
 }
 
 /// Why a store can't be opened.

@@ -87,9 +87,7 @@ mod upkeep;
 mod varint;
 mod version;
 
-pub use config::{
-    KvCanary, KvConfig, KvConfigError, KvError, Origin, Packing, StoreMode, Stored, UnitExtent,
-};
+pub use config::{Defect, KvConfig, KvConfigError, KvError, Origin, Packing, StoreMode, Stored, UnitExtent};
 pub use counters::{KvCounters, KvUsage};
 pub use cursor::Cursor;
 pub use inner::Kv;
@@ -368,7 +366,7 @@ impl Kv {
     /// Writes what capacitors save. Call it when the power fails, before the translation layer saves its own state.
     pub fn save(&self) {
         let inner = &*self.0;
-        if !inner.config.plp || !inner.is_ready.get() || inner.config.canary == Some(KvCanary::ForgetSave) {
+        if !inner.config.plp || !inner.is_ready.get() || inner.config.defect.has(Defect::ForgetSave) {
             return;
         }
         let mut state = inner.state.borrow_mut();

@@ -6,7 +6,7 @@
 //! manifest records the result, so another power cut during recovery changes nothing. Segments that were open are
 //! closed for good, and units of former mounts are recognized by their generation, so a later recovery finds the same.
 
-use super::config::{KvCanary, KvError};
+use super::config::{Defect, KvError};
 use super::inner::Inner;
 use super::key::Key;
 use super::log::Head;
@@ -182,7 +182,7 @@ impl Inner {
             }
             is_same
         });
-        if self.is_broken(KvCanary::OlderRecord) {
+        if self.config.defect.has(Defect::OlderRecord) {
             replayed.reverse();
         }
         {
@@ -322,7 +322,7 @@ impl Inner {
     /// Whether a record's value matches its checksum. A value that flash can't read counts as whole: it was written,
     /// and is lost.
     async fn is_whole(&self, spans: &Spans, entry: &Entry, window: &mut Window) -> Result<bool, KvError> {
-        if self.is_broken(KvCanary::TrustTorn) {
+        if self.config.defect.has(Defect::TrustTorn) {
             return Ok(true);
         }
         for place in entry.extents() {

@@ -1,6 +1,5 @@
 //! Reading and writing units of the range. Queued writes are read from the queue.
 
-use super::config::KvCanary;
 use super::config::KvError;
 use super::inner::Inner;
 use super::log::{Write, Written};
@@ -337,10 +336,5 @@ impl Inner {
             return Err(KvError::Media(MediaError::Unreadable));
         }
         Ok(())
-    }
-
-    /// Whether this deliberate defect is configured.
-    pub(super) fn is_broken(&self, canary: KvCanary) -> bool {
-        self.config.canary == Some(canary)
     }
 }

@@ -1,7 +1,7 @@
 //! The upkeep task: it flushes memtables, merges tables, collects segments and writes manifests. One task does all of
 //! it, so no two changes of the tables interleave.
 
-use super::config::KvCanary;
+use super::config::Defect;
 use super::config::KvError;
 use super::inner::Inner;
 use super::key::Key;
@@ -335,7 +335,7 @@ impl Inner {
         let Change { version, given_up, tally, is_flush, with_logs, is_format } = change;
         // The records that a flush covers are never replayed, so their values must be durable with it.
         debug_assert!(!is_flush || with_logs);
-        if self.is_broken(KvCanary::ReuseEarly) {
+        if self.config.defect.has(Defect::ReuseEarly) {
             let mut state = self.state.borrow_mut();
             given_up.iter().for_each(|segment| {
                 state.segments.values.remove(segment);
@@ -390,7 +390,7 @@ impl Inner {
             state.full.pop_front();
             state.flushes += 1;
         }
-        if !self.is_broken(KvCanary::ReuseEarly) {
+        if !self.config.defect.has(Defect::ReuseEarly) {
             given_up.iter().for_each(|segment| state.segments.give_up(*segment));
         }
         state.segments.next_epoch();

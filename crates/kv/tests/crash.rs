@@ -5,7 +5,7 @@ use crate::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Executor, RunOutcome};
 use byteway_flash::Medium;
-use byteway_kv::{Key, Kv, KvCanary, KvCounters, KvError, Origin, Packing, StoreMode};
+use byteway_kv::{Defect, Key, Kv, KvCounters, KvError, Origin, Packing, StoreMode};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -283,24 +283,17 @@ fn a_cut_at_every_poll_of_a_collection() {
     }
 }
 
-// A test that finds nothing means something only if it finds deliberate defects.
+// A test that finds nothing means something only if it finds defects on purpose.
 #[test]
 fn a_broken_store_is_found() {
-    let canaries = [
-        KvCanary::TrustTorn,
-        KvCanary::ForgetSave,
-        KvCanary::OlderRecord,
-        KvCanary::ReuseEarly,
-        KvCanary::MoveBlindly,
-    ];
-    for canary in canaries {
+    for defect in Defect::ALL {
         let found = (0..60).find(|seed| {
             cases().into_iter().any(|mut case| {
-                case.kv.canary = Some(canary);
+                case.kv.defect = defect.into();
                 let run = || histories(&case, *seed..*seed + 1);
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err()
             })
         });
-        assert!(found.is_some(), "{canary:?} is not found");
+        assert!(found.is_some(), "{defect:?} is not found");
     }
 }

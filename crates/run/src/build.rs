@@ -16,22 +16,16 @@ use byteway_device::{
     ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig,
     NamespaceConfig, ProgramsPolicy, SiteConfig, TransferConfig,
 };
-use byteway_firmware::{
-    Background, Base, Cycles, ExtentConfig, FtlConfig, Maintenance, Refresh, WearConfig, WorkKind,
-};
-use byteway_flash::reliability::CellErrors;
-use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, SuspendTiming, Timing};
+use byteway_firmware::{Cycles, FtlConfig, WorkKind};
+use byteway_flash::{FaultPlan, Timing};
 use byteway_host::HostCosts;
 use byteway_host::driver::DriverConfig;
-use byteway_kv::{KvConfig, Packing};
 use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
-use byteway_program::Weights;
 use byteway_scenario::profile::{
-    self, Bridge, CellKind, Collection, Completion, Endpoints, Geometry, HostProfile, Interrupts, KvPacking,
-    Profile,
+    self, Bridge, Collection, Completion, Endpoints, ExtentTree, HostProfile, Interrupts, Profile,
 };
 use byteway_scenario::{
-    Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Personality, Platform, Precondition, Scenario, Store,
+    Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Personality, Platform, Scenario, Store,
 };
 use byteway_text::interrupt::Interrupt;
 use byteway_text::units::{Bytes, Percent, Picos};
@@ -251,7 +245,7 @@ fn array_drive(
 
 /// Superblocks that a garbage collection window frees in each die of a member; `None`: members collect independently.
 fn window_blocks(collection: Collection, window: Percent, member: &DrivePlan) -> Option<u16> {
-    let blocks = share(window, member.geometry.blocks.into());
+    let blocks = window.of(member.geometry.blocks.into());
     (collection == Collection::Together).then(|| blocks.clamp(1, u16::MAX.into()) as u16)
 }
 
@@ -419,17 +413,17 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         controller: controller(profile),
         transfer: transfer(profile),
         site: site(profile),
-        geometry: geometry(&plan.geometry),
-        timing: timing(plan),
+        geometry: plan.geometry.array(),
+        timing: Timing {
+            schedule: plan.policies.schedule.clone(),
+            suspend_policy: plan.policies.suspend.clone(),
+            ..profile.flash.timing()
+        },
         media: MediaConfig {
-            reliability: profile
-                .flash
-                .reliability
-                .as_ref()
-                .map(|own| reliability(own, profile.flash.endurance)),
+            reliability: profile.flash.cell_errors(),
             faults: FaultPlan::default(),
             age: Duration::from_secs(plan.age.0),
-            worn_erases: share(plan.worn, profile.flash.endurance.into()) as u32,
+            worn_erases: plan.worn.of(profile.flash.endurance.into()) as u32,
         },
         endurance_erases: profile.flash.endurance,
         ftl: ftl(plan),
@@ -437,11 +431,7 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         programs: profile.programs.as_ref().map(programs),
         kv: (!plan.pairs_nsids().is_empty()).then(|| pairs(plan)),
         csd: plan.personality.has_tables().then(|| tables(plan)),
-        base: match plan.precondition {
-            Precondition::Empty => Base::Empty,
-            Precondition::Filled => Base::Filled,
-            Precondition::Steady => Base::Steady,
-        },
+        base: plan.precondition,
         keep: match plan.store {
             // An index or a table is not a test pattern, and a program must find the data that was written.
             Store::Stamp
@@ -462,6 +452,7 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
 /// Minimum host memory that a drive uses as host memory buffer: 1 MiB.
 const HOST_BUFFER_LEAST_UNITS: u32 = 256;
 
+/// A literal of all fields, as those below are: a field that a drive gets must have a key in profiles, or a reason here to have none.
 fn controller(profile: &Profile) -> ControllerConfig {
     let controller = &profile.controller;
     let latency = &profile.firmware.latency;
@@ -524,113 +515,12 @@ fn transfer(profile: &Profile) -> TransferConfig {
 
 fn site(profile: &Profile) -> SiteConfig {
     let firmware = &profile.firmware;
-    let (cycles, csd) = (&firmware.cycles, &profile.csd);
     SiteConfig {
         cores: firmware.cores.into(),
         hertz: firmware.clock.0,
-        cycles: Cycles::default()
-            .with(WorkKind::Fetch, cycles.fetch)
-            .with(WorkKind::Parse, cycles.parse)
-            .with(WorkKind::Enter, cycles.enter)
-            .with(WorkKind::Translate, cycles.translate)
-            .with(WorkKind::Buffer, cycles.buffer)
-            .with(WorkKind::Complete, cycles.complete)
-            .with(WorkKind::Collect, cycles.collect)
-            .with(WorkKind::Dma, cycles.dma)
-            .with(WorkKind::Chunk, cycles.chunk)
-            .with(WorkKind::Index, cycles.index)
-            .with(WorkKind::Pack, cycles.pack)
-            .with(WorkKind::Compact, cycles.compact)
-            .with(WorkKind::Poll, cycles.poll)
-            .with(WorkKind::Task, csd.task_cycles)
-            .with(WorkKind::Decode, csd.decode_cycles)
-            .with(WorkKind::Encode, csd.encode_cycles)
-            .with(WorkKind::Evaluate, csd.evaluate_cycles)
-            .with(WorkKind::Output, csd.output_cycles)
-            .with(WorkKind::Program, profile.programs.as_ref().map_or(0, |programs| programs.cycles)),
+        cycles: profile.cycles(),
         dram_latency: delay(profile.dram.latency),
         dram_rate: Rate::per_second(profile.dram.bandwidth.0),
-    }
-}
-
-/// Chips per channel and dies per chip are equivalent here: each die has its own sequencer.
-fn geometry(geometry: &Geometry) -> byteway_flash::Geometry {
-    byteway_flash::Geometry {
-        channels: geometry.channels,
-        ways: geometry.ways * geometry.dies,
-        planes: geometry.planes,
-        blocks: geometry.blocks,
-        pages: geometry.pages,
-        page_bytes: geometry.page_bytes,
-    }
-}
-
-fn timing(plan: &DrivePlan) -> Timing {
-    let profile = &plan.profile;
-    let flash = &profile.flash;
-    let delays = |times: &[Picos]| -> Vec<Delay> { times.iter().map(|time| delay(*time)).collect() };
-    Timing {
-        read: delays(&flash.read),
-        partial_read: flash.read_partial.as_deref().map(delays),
-        map_read: flash.read_map.map(delay),
-        program: delays(&flash.program),
-        erase: delay(flash.erase),
-        channel: Rate::per_second(flash.channel_rate.0),
-        command: delay(flash.command),
-        suspend: flash.suspend.as_ref().filter(|suspend| suspend.most > 0).map(|suspend| SuspendTiming {
-            latency: delay(suspend.latency),
-            resume: delay(suspend.resume),
-            most: suspend.most,
-        }),
-        suspend_policy: plan.policies.suspend.clone(),
-        schedule: plan.policies.schedule.clone(),
-        cache_read: flash.cache_read,
-        channel_order: match flash.channel_order {
-            profile::ChannelOrder::CommandsFirst => ChannelOrder::CommandsFirst,
-            profile::ChannelOrder::DataOutFirst => ChannelOrder::DataOutFirst,
-        },
-        slc: flash.slc.as_ref().map(|slc| SlcTiming {
-            read: delay(slc.read),
-            program: delay(slc.program),
-            erase: delay(slc.erase),
-        }),
-    }
-}
-
-/// Constants of a cell type, overridden by those in the profile.
-fn reliability(own: &profile::Reliability, endurance: u32) -> Reliability {
-    let kind = match own.cells {
-        CellKind::Slc => Reliability::slc(),
-        CellKind::Mlc => Reliability::mlc(),
-        CellKind::Tlc => Reliability::tlc(),
-        CellKind::Qlc => Reliability::qlc(),
-    };
-    let (cells, one_bit) = (kind.cells, kind.one_bit);
-    Reliability {
-        cells: CellErrors {
-            endurance,
-            fresh: own.fresh.unwrap_or(cells.fresh),
-            wear: own.wear.unwrap_or(cells.wear),
-            wear_exponent: own.wear_exponent.unwrap_or(cells.wear_exponent),
-            retention: own.retention.unwrap_or(cells.retention),
-            retention_exponent: own.retention_exponent.unwrap_or(cells.retention_exponent),
-            disturb: own.disturb.unwrap_or(cells.disturb),
-            pages: own.pages.clone().unwrap_or(cells.pages),
-        },
-        one_bit: CellErrors {
-            endurance: own.one_bit.endurance.unwrap_or(one_bit.endurance),
-            fresh: own.one_bit.fresh.unwrap_or(one_bit.fresh),
-            wear: own.one_bit.wear.unwrap_or(one_bit.wear),
-            retention: own.one_bit.retention.unwrap_or(one_bit.retention),
-            disturb: own.one_bit.disturb.unwrap_or(one_bit.disturb),
-            ..one_bit
-        },
-        correctable: own.correctable.unwrap_or(kind.correctable),
-        spread: own.spread.unwrap_or(kind.spread),
-        retry_steps: own.retry_steps.unwrap_or(kind.retry_steps),
-        retry_factor: own.retry_factor.unwrap_or(kind.retry_factor),
-        program_failures: own.program_failures.unwrap_or(kind.program_failures),
-        erase_failures: own.erase_failures.unwrap_or(kind.erase_failures),
     }
 }
 
@@ -645,16 +535,11 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
         // A process has no power-loss protection, nor have its unwritten pages in the page cache.
         plp: firmware.plp && plan.store != Store::File,
         map_cache_pages: firmware.map_cache.map(units),
-        extents: firmware.extents.as_ref().map(|tree| ExtentConfig {
-            node_bytes: tree.node.0 as u32,
-            entry_bytes: tree.extent.0 as u32,
-            child_bytes: tree.child.0 as u32,
-            fill_percent_min: tree.fill.0 as u32,
-        }),
+        extents: firmware.extents.as_ref().map(ExtentTree::config),
         absorbs_parts: firmware.absorb.map(units),
         read_cache_units: firmware.read_cache.map_or(0, units),
-        checkpoint_units: share(firmware.checkpoint, plan.geometry.capacity_bytes / UNIT_BYTES as u64),
-        upkeep: upkeep(plan),
+        checkpoint_units: firmware.checkpoint.of(plan.geometry.capacity_bytes / UNIT_BYTES as u64),
+        upkeep: plan.profile.maintenance(&plan.geometry),
         steady_load: plan.steady_load,
         ..FtlConfig::default()
     }
@@ -663,32 +548,6 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
 /// Converts to units of 4 KiB, the size of translation pages.
 fn units(bytes: Bytes) -> u32 {
     (bytes.0 / UNIT_BYTES as u64).min(u64::from(u32::MAX)) as u32
-}
-
-/// Background work on flash.
-fn upkeep(plan: &DrivePlan) -> Maintenance {
-    let Profile { firmware, flash, .. } = &plan.profile;
-    let wear = firmware.wear.clone().unwrap_or_default();
-    Maintenance {
-        wear: WearConfig { dynamic: wear.dynamic, static_spread: wear.static_spread },
-        spare_blocks: flash.spare_blocks,
-        factory_bad_blocks: flash.factory_bad_blocks,
-        background: firmware.gc.background.as_ref().map(|background| Background {
-            idle: delay(background.idle),
-            free_blocks: (share(background.free, plan.geometry.blocks.into()) as u32)
-                .max(plan.geometry.gc_start_blocks),
-        }),
-        refresh: firmware
-            .refresh
-            .as_ref()
-            .map(|refresh| Refresh { reads: refresh.reads, age: Delay::from_s(refresh.age.0) }),
-        slc_blocks: flash.slc.as_ref().map_or(0, |slc| slc.blocks),
-    }
-}
-
-/// A share of a whole, rounded up.
-fn share(share: Percent, whole: u64) -> u64 {
-    (whole as f64 * share.0 / 100.0).ceil() as u64
 }
 
 fn delay(picos: Picos) -> Delay {
@@ -717,28 +576,8 @@ const ITERATORS: u32 = 1024;
 
 /// The store of a key-value drive.
 fn pairs(plan: &DrivePlan) -> KvPolicy {
-    let store = &plan.profile.kv;
     KvPolicy {
-        store: KvConfig {
-            page_units: plan.geometry.page_bytes / UNIT_BYTES as u32,
-            segment_units: store.segment_units(),
-            packing: match store.packing {
-                KvPacking::None => Packing::None,
-                KvPacking::All => Packing::All,
-                KvPacking::Selective => Packing::Selective,
-                KvPacking::Backfill => Packing::Backfill,
-            },
-            log_table_entries: store.log_table,
-            buffer_pages: store.buffer_pages,
-            memtable_bytes: store.memtable.0,
-            filter_bits_per_key: store.filter_bits,
-            filter_bytes: store.filters.0,
-            cache_units: units(store.cache),
-            l0_runs: store.l0_runs,
-            level_ratio: store.level_ratio,
-            value_bytes_max: store.value_max.0 as u32,
-            ..KvConfig::default()
-        },
+        store: plan.profile.kv.config(plan.geometry.page_bytes),
         iterators_max: ITERATORS,
         ..KvPolicy::default()
     }
@@ -773,14 +612,8 @@ fn programs(section: &profile::Programs) -> ProgramsPolicy {
         fuel: section.fuel,
         row_fuel: section.row_fuel,
         filter_fuel: section.filter_fuel,
-        weights: Weights {
-            alu: section.alu_weight,
-            divide: section.divide_weight,
-            memory: section.memory_weight,
-            jump: section.jump_weight,
-            call: section.call_weight,
-        },
-        canary: None,
+        weights: section.weights(),
+        defect: Default::default(),
     }
 }
 

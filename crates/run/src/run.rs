@@ -8,7 +8,7 @@ use crate::remote::{self, Remote, RemoteSnapshot};
 use byteway_assembly::jbof::{Jbof, JbofError};
 use byteway_clock::{Clock, Delay, Executor, Notify, RunOutcome, Station, Time};
 use byteway_content::UNIT_BYTES;
-use byteway_firmware::{Footprint, Ftl, FtlCounters};
+use byteway_firmware::{Base, Footprint, Ftl, FtlCounters};
 use byteway_flash::Flash;
 use byteway_host::Port;
 use byteway_host::driver::{Driver, DriverConfig};
@@ -26,7 +26,7 @@ use byteway_results::timeline::{Timeline, TrackDrive, TrackLayout};
 use byteway_results::{
     IoRecorder, MeasuredDrive, Meter, Parts, RunPart, SeriesRecorder, Snapshot, store, upkeep, wear,
 };
-use byteway_scenario::{AddedPolicy, Attached, DrivePlan, Precondition, Scenario};
+use byteway_scenario::{AddedPolicy, Attached, DrivePlan, Scenario};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::number::ratio;
 use byteway_text::progress::Progress;
@@ -537,8 +537,8 @@ impl RunContext {
         let verifies = scenario.verifies(drive);
         let oracles = match verifies {
             true if plan.personality.has_blocks() => jobs::oracles(&driver, |tag| match plan.precondition {
-                Precondition::Empty => BaseState::Zeroes,
-                Precondition::Filled | Precondition::Steady => BaseState::Stamped { tag },
+                Base::Empty => BaseState::Zeroes,
+                Base::Filled | Base::Steady => BaseState::Stamped { tag },
             }),
             _ => Oracles::new(),
         };

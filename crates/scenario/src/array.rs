@@ -2,10 +2,11 @@
 
 use super::array_section::ArraySection;
 use super::drive::{ArrayPlan, DrivePlan};
-use super::file::{Precondition, Store};
+use super::file::Store;
 use super::personality::Personality;
 use crate::profile::{Collection, Geometry, KeyError, collection, fault, within};
 use crate::source::Index;
+use byteway_firmware::Base;
 use byteway_text::units::Frequency;
 
 /// Drives of an array, at most.
@@ -78,7 +79,7 @@ pub(super) fn plan(
     let (_, first) = &drives[0];
     for (path, drive) in drives {
         let key = |key: &str| format!("{path}.{key}");
-        if index.has(&key("precondition")) && drive.precondition != Precondition::Empty {
+        if index.has(&key("precondition")) && drive.precondition != Base::Empty {
             let what = format!("`{}`: the drives of an array start empty", key("precondition"));
             return Err(fault(key("precondition"), what, "leave it out; jobs can fill the array"));
         }
@@ -101,10 +102,8 @@ pub(super) fn plan(
             return Err(fault(path.clone(), text, help));
         }
     }
-    let members: Vec<DrivePlan> = drives
-        .iter()
-        .map(|(_, drive)| DrivePlan { precondition: Precondition::Empty, ..drive.clone() })
-        .collect();
+    let members: Vec<DrivePlan> =
+        drives.iter().map(|(_, drive)| DrivePlan { precondition: Base::Empty, ..drive.clone() }).collect();
     let own = first.namespace_blocks * u64::from(first.lba_bytes);
     let data = match section.level {
         0 => active,
@@ -124,7 +123,7 @@ pub(super) fn plan(
         profile_name: format!("raid-{} of {}", section.level, first.profile_name),
         geometry: Geometry { capacity_bytes: bytes, ..first.geometry },
         store: if first.store == Store::File { Store::Stamp } else { first.store },
-        precondition: Precondition::Empty,
+        precondition: Base::Empty,
         namespaces: 1,
         namespace_blocks: bytes / u64::from(first.lba_bytes),
         array: Some(Box::new(ArrayPlan { section: section.clone(), members })),

@@ -8,11 +8,12 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::drive::{DrivePlan, overrides, placed};
-use super::file::{DriveSection, Precondition, Store, one_u64, yes};
+use super::file::{DriveSection, Store, one_u64, yes};
 use super::hosted;
 use super::plan::Options;
 use crate::profile::{KeyError, fault};
 use crate::source::{Index, Sources, Texts, Tree};
+use byteway_firmware::Base;
 use byteway_text::error::InputError;
 use byteway_text::units::{Picos, excerpt};
 
@@ -143,7 +144,7 @@ impl Device {
             file.drive.store = if options.in_files { Store::File } else { Store::Ram };
         }
         if !index.has("drive.precondition") {
-            file.drive.precondition = Precondition::Empty;
+            file.drive.precondition = Base::Empty;
         }
         let drive = DrivePlan::load(&mut sources, &file.drive, ("drive", &index), over)?;
         let name = file.name.unwrap_or_else(|| stem.to_owned());

@@ -9,15 +9,15 @@ use toml::de::DeValue;
 
 use super::array_section::ArraySection;
 use super::drive_names::DriveNames;
-use super::file::{DriveSection, DriveSections, Precondition, Store};
+use super::file::{DriveSection, DriveSections, Store};
 use super::personality::Personality;
 use super::policy::{self, DrivePolicies};
 use super::table;
 use super::transfer::no_sink;
 use crate::profile::{CAPACITY_BYTES, DRIVES, Geometry, KeyError, Profile, Programs, fault, load, within};
 use crate::source::{Index, Sources, Tree};
-use byteway_firmware::SteadyLoad;
 use byteway_firmware::ftl::greedy_write_amplification;
+use byteway_firmware::{Base, SteadyLoad};
 use byteway_text::error::{InputError, nearest};
 use byteway_text::units::{Age, Bytes, Percent, excerpt};
 use byteway_workload::query::TableRows;
@@ -45,8 +45,8 @@ pub struct DrivePlan {
     /// Kind of store.
     pub store: Store,
     /// Initial contents.
-    pub precondition: Precondition,
-    /// The load that left [`Precondition::Steady`]: saturating, until a runner knows what the jobs ask.
+    pub precondition: Base,
+    /// The load that left [`Base::Steady`]: saturating, until a runner knows what the jobs ask.
     pub steady_load: SteadyLoad,
     /// Age of the initial contents.
     pub age: Age,
@@ -154,7 +154,7 @@ impl DrivePlan {
         })?;
         let folder = sources.folder(index.span(path).start).to_owned();
         plan.policies = policies;
-        let is_steady = plan.precondition == Precondition::Steady;
+        let is_steady = plan.precondition == Base::Steady;
         policy::check_streams(&plan.policies.streams, &plan.profile, &plan.geometry, is_steady)
             .map_err(|fault| placed(sources, &profile_index, fault))?;
         let tables = table::tables(&section.table, path, &folder, plan.tables_nsids());
@@ -221,7 +221,7 @@ impl DriveDraft<'_> {
             return Err(no_sink(&self.key("personality"), &profile_stem(&section.profile)));
         }
         let only_pairs = section.personality.has_pairs() || section.personality.has_tables();
-        let begins_written = section.precondition != Precondition::Empty;
+        let begins_written = section.precondition != Base::Empty;
         for (key, is_wrong) in [("precondition", begins_written), ("lba_size", true)] {
             if only_pairs && (self.said)(key) && is_wrong {
                 let what = ": a drive with key-value pairs or tables has no blocks, and begins empty";
@@ -266,10 +266,10 @@ impl DriveDraft<'_> {
         // Whole MiB, so that no namespace begins within a page.
         let namespace_bytes = ((whole - kv_bytes) / u64::from(section.namespaces)) >> 20 << 20;
         let precondition = match has_pairs || profile.is_hosted() || profile.bridge.is_some() {
-            true => Precondition::Empty,
+            true => Base::Empty,
             false => section.precondition,
         };
-        if precondition == Precondition::Steady && !profile.has_its_spare(&geometry) {
+        if precondition == Base::Steady && !profile.has_its_spare(&geometry) {
             return Err(self.other_spare(&profile, &geometry));
         }
         Ok(DrivePlan {

@@ -18,6 +18,7 @@ use super::personality::Personality;
 use super::query_section::{QuerySection, TableSection};
 use super::target_section::{NetworkSection, TargetSection};
 use super::transfer::TransferSection;
+use byteway_firmware::Base;
 use byteway_text::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitError};
 use byteway_trace::format::device_pair;
 use byteway_trace::{Action, Columns, Format, Unit};
@@ -153,8 +154,8 @@ pub struct DriveSection {
     #[serde(default)]
     pub store: Store,
     /// Initial contents of the drive; a key-value drive begins empty.
-    #[serde(default)]
-    pub precondition: Precondition,
+    #[serde(default = "filled", with = "Precondition")]
+    pub precondition: Base,
     /// Age of the initial contents, which affects their bit errors. Default: 0.
     #[serde(default)]
     pub age: Age,
@@ -192,13 +193,13 @@ pub enum Store {
 }
 
 /// Initial contents of a drive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Precondition {
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Base", rename_all = "lowercase")]
+#[schemars(rename = "Precondition")]
+enum Precondition {
     /// Nothing written.
     Empty,
     /// Everything written once, sequentially.
-    #[default]
     Filled,
     /// The steady state of random overwrites: 4 KiB random writes have continued, at the rate at which the jobs
     /// begin to write, until throughput and write amplification were constant. Garbage collection is at work
@@ -681,6 +682,10 @@ fn two() -> u16 {
 fn four() -> u16 {
     4
 }
+fn filled() -> Base {
+    Base::Filled
+}
+
 fn four_kib() -> Bytes {
     Bytes(4096)
 }

@@ -90,6 +90,7 @@ use toml::Spanned;
 
 use crate::profile::{HOSTS, HostProfile, KeyError, NetworkProfile, SourcedConstant, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree};
+use byteway_firmware::Base;
 use byteway_text::error::InputError;
 use byteway_text::file::read_small_file;
 use byteway_text::units::Picos;
@@ -125,7 +126,7 @@ pub use query_section::{QueryForm, QuerySection, QueryTexts, TableSection};
 pub use reference::reference;
 pub use target::TargetPlan;
 pub use target_section::{BlockScheduler, NetworkSection, TargetPath, TargetSection};
-pub use transfer::{Encoding, LineOrdering, Pointer, ResultTransfer, TransferPlan, TransferSection};
+pub use transfer::{Encoding, LineOrdering, ResultTransfer, TransferPlan, TransferSection};
 pub use word::{FineMethod, FromWord, TableWord};
 
 /// A scenario that can be run: resolved and validated.
@@ -633,7 +634,7 @@ impl Scenario {
         }
         let may_write =
             |job: &JobPlan| !matches!(&job.source, Source::Synthetic(own) if !own.rw.has_writes());
-        let is_constructed = plan.precondition == Precondition::Steady && self.jobs_of(drive).any(may_write);
+        let is_constructed = plan.precondition == Base::Steady && self.jobs_of(drive).any(may_write);
         if is_constructed && !plan.policies.victim.is_default() {
             let name = plan.policies.victim.name();
             notes.push(format!(

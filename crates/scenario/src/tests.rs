@@ -41,7 +41,7 @@ fn the_least_scenario_gets_its_defaults() {
     assert_eq!((scenario.drives[0].plan.lba_bytes, scenario.drives[0].plan.namespaces), (4096, 1));
     assert_eq!(
         (scenario.drives[0].plan.store, scenario.drives[0].plan.precondition),
-        (Store::Stamp, Precondition::Filled)
+        (Store::Stamp, Base::Filled)
     );
     assert_eq!(scenario.host.verify, Verify::On);
     let job = &scenario.jobs[0];
@@ -370,7 +370,7 @@ fn device(text: &str, sets: &[&str]) -> Result<Device, InputError> {
 fn the_least_device_gets_its_own_defaults() {
     let least = device(DRIVE, &[]).unwrap();
     assert_eq!((least.name.as_str(), least.seed), ("d", 1));
-    assert_eq!((least.drive.store, least.drive.precondition), (Store::Ram, Precondition::Empty));
+    assert_eq!((least.drive.store, least.drive.precondition), (Store::Ram, Base::Empty));
     assert_eq!((least.serve.timing, least.serve.doorbells), (Timing::Model, Doorbells::Mapped));
     assert!(least.serve.shadow_doorbells);
     assert_eq!(least.serve.rest, Picos(200_000_000));
@@ -380,7 +380,7 @@ fn the_least_device_gets_its_own_defaults() {
     let sets = ["serve.timing=none", "serve.shadow_doorbells=false", "drive.override.link.lanes=2"];
     let full = device(&text, &sets).unwrap();
     assert_eq!((full.name.as_str(), full.seed, full.drive.profile.link.lanes), ("x", 7, 2));
-    assert_eq!((full.drive.store, full.drive.precondition), (Store::Stamp, Precondition::Steady));
+    assert_eq!((full.drive.store, full.drive.precondition), (Store::Stamp, Base::Steady));
     assert_eq!((full.serve.timing, full.serve.doorbells), (Timing::None, Doorbells::Trapped));
     assert!(!full.serve.shadow_doorbells);
     let plain = device(DRIVE, &["drive.store=stamp"]).unwrap();

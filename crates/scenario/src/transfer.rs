@@ -35,8 +35,8 @@ pub struct TransferSection {
     pub alpha: Option<f64>,
     /// Data pointer for payloads that the method cannot carry, and with `method = "adaptive"` for those from
     /// the threshold on.
-    #[serde(default)]
-    pub fallback: Pointer,
+    #[serde(default, with = "Pointer")]
+    pub fallback: PointerKind,
     /// How a command announces an inline payload.
     #[serde(default)]
     pub encoding: Encoding,
@@ -62,11 +62,11 @@ pub enum LineOrdering {
 }
 
 /// A data pointer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Pointer {
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "PointerKind", rename_all = "lowercase")]
+#[schemars(rename = "Pointer")]
+enum Pointer {
     /// PRPs.
-    #[default]
     Prp,
     /// SGLs.
     Sgl,
@@ -153,7 +153,7 @@ impl TransferSection {
             ));
         }
         self.check_offered(drive, key, method)?;
-        if self.fallback == Pointer::Sgl {
+        if self.fallback == PointerKind::Sgl {
             needs_sgl(drive, "transfer.fallback")?;
         }
         if drive.personality.has_payloads() {
@@ -172,10 +172,7 @@ impl TransferSection {
         let threshold_bytes = if is_adaptive { self.threshold_bytes(drive, fine)? } else { 0 };
         let rules = Rules {
             method: wanted,
-            fallback: match self.fallback {
-                Pointer::Prp => PointerKind::Prp,
-                Pointer::Sgl => PointerKind::Sgl,
-            },
+            fallback: self.fallback,
             fine,
             threshold_bytes,
             sgl_bytes_min: sgl_min.0 as u32,

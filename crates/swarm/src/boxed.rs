@@ -5,14 +5,15 @@
 //! ends a *session* of the workers on that drive: all their outstanding commands are lost, and once there is a driver again they start a
 //! new session, which first verifies everything.
 
+use super::defects::AnyDefect;
 use super::drive;
 use super::failure::{Failure, Kind};
 use super::kept::{Kept, impossible};
-use super::plan::{BoxCanarySpec, BoxSpec, Fault, Plan};
+use super::plan::{BoxSpec, Fault, Plan};
 use super::seat::Seat;
 use super::tally::Tally;
 use byteway_assembly::jbof::{
-    Canary, DramConfig, HostConfig, Jbof, JbofConfig, JbofError, Platform, QueueWeights, SampleConfig,
+    DramConfig, HostConfig, Jbof, JbofConfig, JbofError, Platform, QueueWeights, SampleConfig,
 };
 use byteway_clock::{Clock, Delay, Executor, RunOutcome};
 use byteway_firmware::WorkKind;
@@ -43,7 +44,7 @@ pub(super) struct Begun {
     pub(super) was_off: bool,
 }
 
-fn config(spec: &BoxSpec, drives: usize, seed: u64) -> JbofConfig {
+fn config(spec: &BoxSpec, drives: usize, plan: &Plan) -> JbofConfig {
     // With few looks a sample goes stale quickly, which exercises stale samples.
     let sample = SampleConfig { pages: 64, periods: 3, looks_of_page: 4, periods_most: 4 };
     let costs = HostCosts { submit: Delay::from_ns(spec.submit_ns), ..HostCosts::default() };
@@ -58,11 +59,8 @@ fn config(spec: &BoxSpec, drives: usize, seed: u64) -> JbofConfig {
         weights: spec.weighted.then_some(QueueWeights { high: 8, medium: 4, low: 1 }),
         timeout: Some(Delay::from_us(spec.timeout_us)),
         daemon: Delay::from_us(1),
-        canary: spec.canary.map(|canary| match canary {
-            BoxCanarySpec::StaleDescriptor => Canary::StaleDescriptor,
-            BoxCanarySpec::UnbindWithoutDrain => Canary::UnbindWithoutDrain,
-        }),
-        ..JbofConfig::new(drive::link(), drives, seed)
+        defect: plan.defect.and_then(AnyDefect::of_jbof),
+        ..JbofConfig::new(drive::link(), drives, plan.seed)
     }
 }
 
@@ -92,7 +90,7 @@ pub(super) fn power_on(
             .with(WorkKind::Buffer, spec.translate_ns / 4);
         drives.push((config, media.pop()));
     }
-    let jbof = Jbof::give_power(clock, config(spec, drives.len(), plan.seed), drives);
+    let jbof = Jbof::give_power(clock, config(spec, drives.len(), plan), drives);
     jbof.map(|jbof| Some(Rc::new(jbof))).map_err(broken)
 }
 

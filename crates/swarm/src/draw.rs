@@ -8,6 +8,7 @@ use super::plan::{
 };
 use super::programs_oracle::{KINDS, SLOTS};
 use byteway_clock::random::{Rng, Stream};
+use byteway_defect::Planted;
 use byteway_kv::Packing;
 
 /// The plan of run `index` of the swarm with this seed.
@@ -40,7 +41,6 @@ fn boxed(rng: &Rng, name: &str) -> Plan {
         translate_ns: pick(&mut random, &[1_000, 5_000, 20_000]),
         submit_ns,
         dram,
-        canary: None,
     };
     plan.neighbours = (1..=count).map(|number| one(rng, &format!("{name}/box-{number}"), shape)).collect();
     for other in &mut plan.neighbours {
@@ -108,6 +108,7 @@ fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
     let mut random = rng.stream(name);
     let mut plan = Plan {
         seed: random.next_u64() >> 12, // TOML integers have 63 bits
+        defect: Planted::none(),
         ops: Vec::new(),
         faults: Vec::new(),
         host: host(&mut random),
@@ -243,7 +244,6 @@ fn array(random: &mut Stream, drive: &mut DriveSpec) {
         clean_us: pick(random, &[100, 1000, 10_000, 1_000_000]),
         bridge: is_bridge.then_some(bridge),
         collects_together: one_in(random, 3),
-        canary: None,
     };
     if !is_array || drive.endpoints > 0 || drive.has_pairs() {
         return;
@@ -351,7 +351,6 @@ fn pairs(random: &mut Stream, drive: &mut DriveSpec) {
         l0_runs: pick(random, &[1, 2, 4]),
         level_ratio: pick(random, &[2, 4, 10]),
         value_bytes_max: pick(random, &[1000, 6000, 20_000, 40_000]),
-        canary: None,
     };
     if one_in(random, 3) {
         drive.namespaces.clear();
@@ -393,7 +392,7 @@ fn programs(random: &mut Stream, drive: &mut DriveSpec) {
     if !has_programs {
         return;
     }
-    drive.programs = Some(ProgramsSpec { memory_units, canary: None });
+    drive.programs = Some(ProgramsSpec { memory_units });
     let geometry = drive::geometry(drive);
     let of_superblocks = u64::from(geometry.units_per_block()) * u64::from(geometry.dies());
     drive.blocks += ((memory_units + 1) * 5 / 4).div_ceil(of_superblocks.max(1)) as u32;
@@ -573,8 +572,6 @@ fn spec(random: &mut Stream) -> DriveSpec {
         cache_read: one_in(random, 3),
         data_out_first: false,
         checkpoint_units: pick(random, &[0, 16, 64, 200]),
-        canary: None,
-        tables_canary: None,
         files: false,
         untimed: false,
         endpoints: 0,

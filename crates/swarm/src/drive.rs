@@ -1,28 +1,27 @@
 //! Builds drives from plans.
 
+use super::defects::AnyDefect;
 use super::plan::{
-    ArrayCanarySpec, ArraySpec, BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, LevelSpec,
-    PartialSpec, Plan, ProgramsCanarySpec, ProgramsSpec, TablesCanarySpec, UpkeepSpec,
+    ArraySpec, BaseSpec, DriveSpec, Fault, FlashVerb, LevelSpec, PartialSpec, Plan, ProgramsSpec, UpkeepSpec,
 };
 use super::programs_oracle::{FUEL, ROW_FUEL, SLOTS};
-use byteway_array::{ArrayConfig, Canary as ArrayCanary, Level, NvramConfig, RebuildConfig};
+use byteway_array::{ArrayConfig, Level, NvramConfig, RebuildConfig};
 use byteway_assembly::{
     ArrayDriveConfig, ArrayLocation, EndpointConfig, Hosted, HostedConfig, PartialConfig, power_on_partial,
 };
 use byteway_clock::{Clock, Delay, Executor, Rate, Station};
 use byteway_content::{BlockSize, Keep};
+use byteway_defect::Planted;
 use byteway_device::{
-    ConfigError, ControllerConfig, CsdCanary, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy,
-    MediaConfig, NamespaceConfig, ProgramsCanary, ProgramsPolicy, SiteConfig, TransferConfig,
+    ConfigError, ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig,
+    NamespaceConfig, ProgramsPolicy, SiteConfig,
 };
 use byteway_firmware::policy::VictimPolicy;
 use byteway_firmware::{
-    Background, Base, Cycles, ExtentConfig, FtlConfig, InjectedDefect, Maintenance, Refresh, WearConfig,
-    WorkKind,
+    Background, Base, ExtentConfig, FtlConfig, Maintenance, Refresh, WearConfig, WorkKind,
 };
 use byteway_flash::{ChannelOrder, FaultKind, FaultPlan, Geometry, Medium, SlcTiming, SuspendTiming, Timing};
 use byteway_host::{BaseState, Completion, HostCosts};
-use byteway_kv::KvCanary;
 use byteway_kv::{KvConfig, UnitExtent};
 use byteway_link::{Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_world::{DriveBay, PoweredDrive};
@@ -73,51 +72,21 @@ pub(super) fn faults(plan: &Plan, life: usize) -> FaultPlan {
 /// The drive's configuration. Its times are short and not multiples of each other, so that events interleave in many ways.
 pub(super) fn config(plan: &Plan) -> DriveConfig {
     let spec = &plan.drive;
-    let geometry = geometry(spec);
+    let (geometry, own) = (geometry(spec), SiteConfig::default());
     DriveConfig {
         model: "Byteway swarm drive".into(),
         serial: "SWARM".into(),
         controller: ControllerConfig {
-            io_queues_max: 8,
-            queue_entries_max: 1024,
-            command_slots: 64,
-            fetch_outstanding: 2,
-            fetch_burst: 4,
             transfer_bytes_max: TRANSFER_BYTES_MAX,
-            dma_granularity: 1,
-            dstrd: 0,
-            sgl: false,
-            shadow_doorbells: false,
             host_buffer: spec
                 .host_buffer_pages
                 .map(|pages| HostBufferConfig { preferred_units: pages, least_units: 1 }),
-            collection_windows: false,
-            borrows: false,
-            vectors: 9,
-            arbitration_burst: 128,
-            ready_delay: Delay::from_us(10),
-            read_pipeline: Delay::from_ns(500),
-            read_large_pipeline: Delay::from_ns(800),
-            write_pipeline: Delay::from_ns(300),
+            ..ControllerConfig::default()
         },
-        transfer: TransferConfig::default(),
-        site: SiteConfig {
-            cores: 2,
-            hertz: 1_000_000_000,
-            cycles: Cycles::FREE
-                .with(WorkKind::Fetch, 50)
-                .with(WorkKind::Parse, 100)
-                .with(WorkKind::Translate, 50)
-                .with(WorkKind::Buffer, 50)
-                .with(WorkKind::Complete, 50)
-                .with(WorkKind::Program, 1),
-            dram_latency: Delay::from_ns(50),
-            dram_rate: Rate::per_second(10_000_000_000),
-        },
+        site: SiteConfig { cycles: own.cycles.with(WorkKind::Program, 1), ..own },
         geometry,
         timing: timing(spec),
         media: MediaConfig { faults: faults(plan, 0), ..MediaConfig::default() },
-        endurance_erases: 3000,
         ftl: FtlConfig {
             write_buffer_units: spec.buffer_units,
             absorbs_parts: spec.absorbs_parts,
@@ -139,19 +108,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             wide_map: spec.wide_map,
             checkpoint_units: spec.checkpoint_units,
             upkeep: upkeep(&spec.upkeep),
-            canary: spec.canary.map(|canary| match canary {
-                CanarySpec::IgnoreTrims => InjectedDefect::IgnoreTrims,
-                CanarySpec::OlderCopy => InjectedDefect::OlderCopy,
-                CanarySpec::TrustTorn => InjectedDefect::TrustTorn,
-                CanarySpec::ForgetDump => InjectedDefect::ForgetDump,
-                CanarySpec::EraseEarly => InjectedDefect::EraseEarly,
-                CanarySpec::TakeAlong => InjectedDefect::TakeAlong,
-                CanarySpec::StallShutdown => InjectedDefect::StallShutdown,
-                CanarySpec::SkipCommit => InjectedDefect::SkipCommit,
-                CanarySpec::ClearUnflushed => InjectedDefect::ClearUnflushed,
-                CanarySpec::ReturnUnread => InjectedDefect::ReturnUnread,
-                CanarySpec::ReplayOld => InjectedDefect::ReplayOld,
-            }),
+            defect: plan.defect.and_then(AnyDefect::of_firmware),
             ..FtlConfig::default()
         },
         namespaces: spec
@@ -176,16 +133,13 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             group_rows: 300,
             buffer_bytes: 8192,
             cursors_max: 1024,
-            canary: spec.tables_canary.map(|canary| match canary {
-                TablesCanarySpec::CatalogFirst => CsdCanary::CatalogFirst,
-                TablesCanarySpec::OneByOne => CsdCanary::OneByOne,
-                TablesCanarySpec::ForeignZones => CsdCanary::ForeignZones,
-            }),
+            defect: plan.defect.and_then(AnyDefect::of_device),
+            store_defect: plan.defect.and_then(AnyDefect::of_tables),
             ..CsdPolicy::default()
         }),
-        programs: spec.programs.map(programs),
+        programs: spec.programs.map(|spec| programs(spec, plan.defect)),
         kv: spec.has_pairs().then(|| KvPolicy {
-            store: store(spec),
+            store: KvConfig { defect: plan.defect.and_then(AnyDefect::of_kv), ..store(spec) },
             iterators_max: 1024,
             iterator_timeout: ITERATOR_TIMEOUT,
         }),
@@ -195,6 +149,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             false => Keep::Stamps,
         },
         seed: plan.seed,
+        ..DriveConfig::default()
     }
 }
 
@@ -208,7 +163,7 @@ pub(super) const ITERATOR_TIMEOUT: Delay = Delay::from_ms(100);
 pub(super) const CURSOR_TIMEOUT: Delay = Delay::from_ms(100);
 
 /// Limits of the drive's programs: the slots and fuel that the oracle assumes.
-fn programs(spec: ProgramsSpec) -> ProgramsPolicy {
+fn programs(spec: ProgramsSpec, defect: Planted<AnyDefect>) -> ProgramsPolicy {
     ProgramsPolicy {
         memory_bytes: spec.memory_units * 4096,
         programs: SLOTS,
@@ -216,10 +171,7 @@ fn programs(spec: ProgramsSpec) -> ProgramsPolicy {
         fuel: FUEL,
         row_fuel: ROW_FUEL.row,
         filter_fuel: ROW_FUEL.all,
-        canary: spec.canary.map(|canary| match canary {
-            ProgramsCanarySpec::LoseStore => ProgramsCanary::LoseStore,
-            ProgramsCanarySpec::SkipRow => ProgramsCanary::SkipRow,
-        }),
+        defect: defect.and_then(AnyDefect::of_device),
         ..ProgramsPolicy::default()
     }
 }
@@ -240,13 +192,6 @@ fn store(spec: &DriveSpec) -> KvConfig {
         l0_runs: kv.l0_runs,
         level_ratio: kv.level_ratio,
         value_bytes_max: kv.value_bytes_max,
-        canary: kv.canary.map(|canary| match canary {
-            KvCanarySpec::TrustTorn => KvCanary::TrustTorn,
-            KvCanarySpec::ForgetSave => KvCanary::ForgetSave,
-            KvCanarySpec::OlderRecord => KvCanary::OlderRecord,
-            KvCanarySpec::ReuseEarly => KvCanary::ReuseEarly,
-            KvCanarySpec::MoveBlindly => KvCanary::MoveBlindly,
-        }),
         ..KvConfig::default()
     }
 }
@@ -318,12 +263,6 @@ fn array_config(spec: &ArraySpec, keep: Keep) -> ArrayConfig {
     ArrayConfig {
         clean_after: Delay::from_us(spec.clean_us),
         rebuild: RebuildConfig { idle_rate: 0, busy_rate: 0 },
-        canary: spec.canary.and_then(|canary| match canary {
-            ArrayCanarySpec::NoIntentLog => Some(ArrayCanary::NoIntentLog),
-            ArrayCanarySpec::NoJournal => Some(ArrayCanary::NoJournal),
-            ArrayCanarySpec::NoLostMarks => Some(ArrayCanary::NoLostMarks),
-            ArrayCanarySpec::ForgetMemory => None,
-        }),
         ..ArrayConfig::new(level, spec.chunk_units, *b"the swarm's own.", keep)
     }
 }
@@ -377,7 +316,10 @@ pub(super) fn array(
         drive.site.cycles.with(WorkKind::Stripe, 60).with(WorkKind::Parity, 90).with(WorkKind::Convert, 70);
     Some(ArrayDriveConfig {
         drive,
-        array: array_config(spec, config.keep),
+        array: ArrayConfig {
+            defect: plan.defect.and_then(AnyDefect::of_array),
+            ..array_config(spec, config.keep)
+        },
         place,
         costs: HostCosts::default(),
         completion: if plan.host.interrupts { Completion::Interrupt } else { Completion::Polled },

@@ -9,6 +9,7 @@ use super::plan::{
 use super::swarm::run_caught;
 use super::tally::Tally;
 use byteway_clock::permutation::Permutation;
+use byteway_defect::Planted;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,8 +65,6 @@ impl Every {
             cache_read: false,
             data_out_first: false,
             checkpoint_units: 100,
-            canary: None,
-            tables_canary: None,
             files: false,
             untimed: false,
             endpoints: 0,
@@ -85,6 +84,7 @@ impl Every {
         let host = HostSpec { depth: 8, queues: 2, entries: 16, interrupts: false };
         let mut plan = Plan {
             seed: self.seed,
+            defect: Planted::none(),
             ops: Vec::new(),
             faults: Vec::new(),
             host,

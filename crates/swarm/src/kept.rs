@@ -1,9 +1,11 @@
 //! Persistent state of a drive while its power is off.
 
+use super::defects::{AnyDefect, Defect};
 use super::drive;
 use super::failure::{Failure, Kind};
-use super::plan::{ArrayCanarySpec, Plan};
+use super::plan::Plan;
 use byteway_array::Nvram;
+use byteway_defect::Planted;
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::Medium;
 use byteway_flash::file::{SimulatedFiles, Tuning};
@@ -75,10 +77,10 @@ impl Kept {
 }
 
 impl KeptArray {
-    /// End of a life: absent members return, and a bridge with this defect loses its memory.
-    pub(super) fn end_life(&mut self, canary: Option<ArrayCanarySpec>) {
+    /// End of a life: absent members return, and a bridge may have the defect that it loses its memory.
+    pub(super) fn end_life(&mut self, defect: Planted<AnyDefect>) {
         self.media.append(&mut self.out);
-        if canary == Some(ArrayCanarySpec::ForgetMemory) {
+        if defect.and_then(AnyDefect::of_swarm).has(Defect::ForgetMemory) {
             self.nvram = Nvram::default();
         }
     }

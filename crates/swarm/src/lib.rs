@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`plan`] | a run as data, and as text |
 //! | [`mod@draw`] | random plans from a seed |
+//! | [`defects`], [`registry`] | defects on purpose of all crates; what must find each |
 //! | `drive` | builds a plan's drive |
 //! | [`rig`] | executes a run, from power-on to power-on |
 //! | `seat` | state of a run while the power is off |
@@ -45,6 +46,7 @@
 
 mod alone;
 mod boxed;
+pub mod defects;
 pub mod draw;
 mod drive;
 pub mod every;
@@ -56,6 +58,7 @@ mod placing;
 pub mod plan;
 mod programs;
 mod programs_oracle;
+pub mod registry;
 pub mod rig;
 mod row_filter;
 mod seat;

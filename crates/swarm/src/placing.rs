@@ -132,7 +132,7 @@ impl Placing {
                 // A bridge's memory was written in an earlier life and is retained.
                 Kept::Array(kept) => {
                     *kept = KeptArray { media: media.collect(), ..std::mem::take(kept) };
-                    kept.end_life(seat.run.plan.drive.array.as_ref().and_then(|array| array.canary));
+                    kept.end_life(seat.run.plan.defect);
                 }
                 kept => *kept = Kept::Memory(media.map(|(_, medium)| medium).collect()),
             }

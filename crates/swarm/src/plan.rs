@@ -29,6 +29,8 @@ pub use drive::*;
 pub use line::LineError;
 pub use op::*;
 
+use super::defects::{self, AnyDefect};
+use byteway_defect::Planted;
 use serde::{Deserialize, Serialize};
 
 /// A run.
@@ -37,6 +39,14 @@ use serde::{Deserialize, Serialize};
 pub struct Plan {
     /// Seed of the random behavior of the drive.
     pub seed: u64,
+    /// The defect on purpose, if any.
+    #[serde(
+        default,
+        skip_serializing_if = "Planted::is_none",
+        serialize_with = "defects::to_text",
+        deserialize_with = "defects::from_text"
+    )]
+    pub defect: Planted<AnyDefect>,
     /// Operations, in the order in which workers take them.
     pub ops: Vec<Op>,
     /// Faults.
@@ -267,6 +277,7 @@ mod tests {
     fn an_impossible_host_is_named() {
         let mut plan = Plan {
             seed: 1,
+            defect: Planted::none(),
             ops: Vec::new(),
             faults: Vec::new(),
             host: host(),
@@ -285,8 +296,16 @@ mod tests {
         let fault =
             |op| Fault::Cut { at: Anchor { op, later: 1 }, again: Vec::new(), blind: false, ends: false };
         let faults = [None, Some(2), Some(5), Some(9)].map(fault).to_vec();
-        let plan =
-            Plan { seed: 1, ops, faults, host: host(), drive: drive(), neighbours: Vec::new(), jbof: None };
+        let plan = Plan {
+            seed: 1,
+            defect: Planted::none(),
+            ops,
+            faults,
+            host: host(),
+            drive: drive(),
+            neighbours: Vec::new(),
+            jbof: None,
+        };
         let fewer = plan.without_ops(4..7);
         assert_eq!(fewer.ops.len(), 7);
         assert_eq!(fewer.faults, [None, Some(2), Some(4), Some(6)].map(fault).to_vec());
@@ -319,8 +338,6 @@ mod tests {
             cache_read: false,
             data_out_first: false,
             checkpoint_units: 0,
-            canary: None,
-            tables_canary: None,
             files: false,
             untimed: false,
             endpoints: 0,

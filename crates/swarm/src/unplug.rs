@@ -118,7 +118,7 @@ impl Bays {
             Backing::Bridge(bridge) => bridge.power_off(),
             _ => Default::default(),
         };
-        left.end_life(spec.canary);
+        left.end_life(run.plan.defect);
         for (index, number) in self.numbers.iter().enumerate() {
             let pulled = pulled.take_if(|pulled| pulled.index == index);
             let media = match &pulled {

@@ -1,6 +1,7 @@
 //! Configuration, errors and usage figures of a store.
 
 use byteway_content::UNIT_BYTES;
+use byteway_defect::Planted;
 use byteway_firmware::MediaError;
 
 /// A run of consecutive 4 KiB units of the drive.
@@ -21,23 +22,24 @@ pub struct TablesConfig {
     pub uid: u64,
     /// Upper limit of the number of tables.
     pub tables_max: u32,
-    /// A deliberate defect, for tests of the tests.
-    pub canary: Option<TablesCanary>,
+    /// The defect on purpose, if any.
+    pub defect: Planted<Defect>,
 }
 
-/// Deliberate defects, which the tests must detect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TablesCanary {
-    /// Writes the catalog before the row groups that it names.
-    CatalogFirst,
-    /// Commits row groups of one append one by one.
-    OneByOne,
+byteway_defect::defects! {
+    /// Defects on purpose of a store.
+    pub enum Defect {
+        /// Writes the catalog before the row groups that it names.
+        CatalogFirst = "catalog-first",
+        /// Commits row groups of one append one by one.
+        OneByOne = "one-by-one",
+    }
 }
 
 impl TablesConfig {
     /// A configuration over these units, with defaults for the rest.
     pub fn new(extents: Vec<UnitExtent>, uid: u64) -> TablesConfig {
-        TablesConfig { extents, uid, tables_max: 1024, canary: None }
+        TablesConfig { extents, uid, tables_max: 1024, defect: Planted::none() }
     }
 
     /// Checks the configuration.

@@ -65,5 +65,5 @@ pub mod store;
 mod writer;
 
 pub use catalog::{Group, NewGroup, Table, TableId};
-pub use config::{TablesCanary, TablesConfig, TablesConfigError, TablesError, TablesUsage, UnitExtent};
+pub use config::{Defect, TablesConfig, TablesConfigError, TablesError, TablesUsage, UnitExtent};
 pub use store::Tables;

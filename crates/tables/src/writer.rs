@@ -1,7 +1,7 @@
 //! The writer task: recovers the catalog from flash, then makes changes one at a time.
 
 use crate::catalog::{Catalog, Group, HEADER_BYTES, NewGroup, Table, TableId};
-use crate::config::{TablesCanary, TablesError, UnitExtent, units_of};
+use crate::config::{Defect, TablesError, UnitExtent, units_of};
 use crate::store::Inner;
 use byteway_clock::{SpanId, Spans};
 use byteway_content::UNIT_BYTES;
@@ -160,13 +160,13 @@ async fn append(
         next.tables.insert(id, Table { groups: Rc::new(all), ..table.clone() });
         next
     };
-    match inner.config.canary {
+    match inner.config.defect.get() {
         None => {}
-        Some(TablesCanary::CatalogFirst) => {
+        Some(Defect::CatalogFirst) => {
             commit(inner, spans, with_first(&next, groups.len())).await?;
             next.number += 1;
         }
-        Some(TablesCanary::OneByOne) => {
+        Some(Defect::OneByOne) => {
             for (index, (group, new)) in added.groups.iter().zip(groups).enumerate() {
                 write_group(inner, spans, group, new).await?;
                 commit(inner, spans, with_first(&next, index + 1)).await?;

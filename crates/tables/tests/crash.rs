@@ -4,7 +4,7 @@ use crate::fixture::{Case, NO_SPAN, group, holds, spans};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Executor, RunOutcome};
 use byteway_flash::Medium;
-use byteway_tables::config::TablesCanary;
+use byteway_tables::Defect;
 use byteway_tables::{NewGroup, Tables, TablesError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -151,14 +151,14 @@ fn changes_are_made_whole_or_not_at_all() {
     }
 }
 
-// The test above must be able to fail: it detects a store with a deliberate defect.
+// The test above must be able to fail: it detects a store with a defect on purpose.
 #[test]
-fn canaries_are_found() {
-    for canary in [TablesCanary::CatalogFirst, TablesCanary::OneByOne] {
+fn defects_on_purpose_are_found() {
+    for defect in Defect::ALL {
         let mut case = Case::tiny(false);
-        case.tables.canary = Some(canary);
+        case.tables.defect = defect.into();
         let found = (0..400).find_map(|seed| try_seed(&case, seed).err());
-        assert!(found.is_some(), "{canary:?} was not found");
+        assert!(found.is_some(), "{defect:?} was not found");
     }
 }
 

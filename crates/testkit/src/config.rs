@@ -1,11 +1,9 @@
-//! Configurations of a small drive and its link: 48 MiB, reads of 10 us, programs of 50 us, erases of 500 us,
-//! Gen3 x4. A test overrides single fields: `DriveConfig { serial: .., ..drive_config() }`.
+//! Configurations of a small drive and its link: the [default](DriveConfig::default) with two namespaces of 48 MiB together, Gen3 x4.
+//! A test overrides single fields: `DriveConfig { serial: .., ..drive_config() }`.
 
 use byteway_clock::{Delay, Rate};
-use byteway_content::{BlockSize, Keep};
-use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
-use byteway_firmware::{Base, Cycles, FtlConfig, WorkKind};
-use byteway_flash::{Geometry, Timing};
+use byteway_content::BlockSize;
+use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_link::{Generation, NetworkConfig, PcieConfig};
 
 /// Size of namespace 1 in units of 4 KiB; its logical blocks have 512 bytes.
@@ -18,62 +16,11 @@ pub fn drive_config() -> DriveConfig {
     DriveConfig {
         model: "Byteway test drive".into(),
         serial: "TEST0001".into(),
-        controller: ControllerConfig {
-            io_queues_max: 8,
-            queue_entries_max: 1024,
-            command_slots: 64,
-            fetch_outstanding: 2,
-            fetch_burst: 4,
-            transfer_bytes_max: 128 << 10,
-            dma_granularity: 1,
-            dstrd: 0,
-            sgl: false,
-            shadow_doorbells: false,
-            host_buffer: None,
-            collection_windows: false,
-            borrows: false,
-            vectors: 9,
-            arbitration_burst: 128,
-            ready_delay: Delay::from_us(10),
-            read_pipeline: Delay::from_ns(500),
-            read_large_pipeline: Delay::from_ns(800),
-            write_pipeline: Delay::from_ns(300),
-        },
-        transfer: TransferConfig::default(),
-        site: SiteConfig {
-            cores: 2,
-            hertz: 1_000_000_000,
-            cycles: Cycles::FREE
-                .with(WorkKind::Fetch, 50)
-                .with(WorkKind::Parse, 100)
-                .with(WorkKind::Translate, 50)
-                .with(WorkKind::Buffer, 50)
-                .with(WorkKind::Complete, 50),
-            dram_latency: Delay::from_ns(50),
-            dram_rate: Rate::per_second(10_000_000_000),
-        },
-        geometry: Geometry { channels: 2, ways: 2, planes: 1, blocks: 32, pages: 64, page_bytes: 16384 },
-        timing: Timing {
-            read: vec![Delay::from_us(10)],
-            program: vec![Delay::from_us(50)],
-            erase: Delay::from_us(500),
-            channel: Rate::per_second(800_000_000),
-            command: Delay::from_ns(100),
-            ..Timing::default()
-        },
-        media: Default::default(),
-        endurance_erases: 3000,
-        ftl: FtlConfig { write_buffer_units: 256, ..FtlConfig::default() },
         namespaces: vec![
             NamespaceConfig::blocks(NS_512_UNITS, BlockSize::B512),
             NamespaceConfig::blocks(NS_4K_UNITS, BlockSize::B4096),
         ],
-        kv: None,
-        csd: None,
-        programs: None,
-        base: Base::Empty,
-        keep: Keep::Bytes,
-        seed: 1,
+        ..DriveConfig::default()
     }
 }
 

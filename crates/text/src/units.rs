@@ -404,6 +404,13 @@ quantity!(
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Percent(pub f64);
 
+impl Percent {
+    /// This share of a whole, rounded up.
+    pub fn of(self, whole: u64) -> u64 {
+        (whole as f64 * self.0 / 100.0).ceil() as u64
+    }
+}
+
 const PERCENT_EXPECTED: &str = "a percentage in quotes, such as \"7 %\"";
 
 impl FromStr for Percent {

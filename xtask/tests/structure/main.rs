@@ -25,7 +25,7 @@ mod sources;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use manifests::{crates, dependencies, members};
+use manifests::{crates, dependencies, members, read, repository};
 
 /// Libraries whose enums are also values of flags.
 const FLAGS: [&str; 4] = ["byteway-scenario", "byteway-serving", "byteway-trace", "byteway-workload"];
@@ -44,6 +44,20 @@ fn libraries_have_errors_with_types_and_no_terminal() {
         }
         assert!(FLAGS.contains(&&**name) || !below.contains("clap"), "{name} depends on clap");
     }
+}
+
+// One plain dependency on this feature would put defects on purpose into every program.
+#[test]
+fn defects_on_purpose_are_in_tests_alone() {
+    let asks = |text: &str| text.contains("\"defects\"") || text.contains("/defects\"");
+    let mut asked_by_tests = 0;
+    for folder in members().into_iter().chain([repository()]) {
+        let mut manifest = read(&folder);
+        let tests = manifest.remove("dev-dependencies");
+        asked_by_tests += usize::from(tests.is_some_and(|tests| asks(&tests.to_string())));
+        assert!(!asks(&manifest.to_string()), "{}: more than tests have the feature", folder.display());
+    }
+    assert!(asked_by_tests > 5);
 }
 
 /// The source files below a folder.

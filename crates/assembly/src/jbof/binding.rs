@@ -14,7 +14,7 @@
 //! A descriptor marked as bound that is not known here was bound before the host restarted, or belongs to a table that
 //! was unreadable for a while: no command is in flight through it, and it is unbound.
 
-use super::config::Canary;
+use super::config::Defect;
 use super::state::{Bound, Inner};
 use byteway_jbof::DriveId;
 use byteway_jbof::descriptor::{DESCRIPTORS, Descriptor, Resource, Utilisation};
@@ -58,7 +58,7 @@ impl Inner {
             it.redirection.leave(it.id);
             // A command in flight counts even if its user is gone.
             let is_drained = it.redirection.in_flight(it.id) == 0 && it.shadow.outstanding() == 0;
-            if !is_drained && self.config.canary != Some(Canary::UnbindWithoutDrain) {
+            if !is_drained && !self.config.defect.has(Defect::UnbindWithoutDrain) {
                 return true;
             }
             it.redirection.forget(it.id);

@@ -3,6 +3,7 @@
 use super::platform::{HostConfig, Platform};
 use super::weights::QueueWeights;
 use byteway_clock::{Delay, Station, Time};
+use byteway_defect::Planted;
 use byteway_device::DriveConfig;
 use byteway_firmware::Lender;
 use byteway_flash::Medium;
@@ -52,8 +53,8 @@ pub struct JbofConfig {
     pub timeout: Option<Delay>,
     /// Seed of the random choice of a drive for each command.
     pub seed: u64,
-    /// A deliberate defect.
-    pub canary: Option<Canary>,
+    /// The defect on purpose, if any.
+    pub defect: Planted<Defect>,
 }
 
 impl JbofConfig {
@@ -75,7 +76,7 @@ impl JbofConfig {
             weights: None,
             timeout: Some(Delay::from_ms(500)),
             seed,
-            canary: None,
+            defect: Planted::none(),
         }
     }
 
@@ -131,11 +132,12 @@ impl Default for DramConfig {
     }
 }
 
-/// A deliberate defect that tests must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Canary {
-    /// A borrower takes a descriptor that was free when it was read last, though it may have been claimed since.
-    StaleDescriptor,
-    /// The host unbinds a shadow queue pair while commands are in flight there.
-    UnbindWithoutDrain,
+byteway_defect::defects! {
+    /// Defects on purpose of a box.
+    pub enum Defect {
+        /// A borrower takes a descriptor that was free when it was read last, though it may have been claimed since.
+        StaleDescriptor = "stale-descriptor",
+        /// The host unbinds a shadow queue pair while commands are in flight there.
+        UnbindWithoutDrain = "unbind-without-drain",
+    }
 }

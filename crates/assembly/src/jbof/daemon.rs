@@ -4,7 +4,7 @@
 //! whenever all its claims are bound and it is still above the watermark, for the queue pair with most outstanding
 //! commands per lender. It gives them back one by one, as soon as it and the remaining lenders can do without.
 
-use super::config::Canary;
+use super::config::Defect;
 use super::monitor::{Busy, Monitor};
 use super::state::{Borrowing, Inner, Member, Present};
 use byteway_firmware::WorkKind;
@@ -134,7 +134,7 @@ impl Inner {
             offers
                 .extend(free.filter(|(_, it)| !it.served && !it.bound).map(|(index, it)| (peer, index, it)));
         }
-        let is_stale = self.config.canary == Some(Canary::StaleDescriptor);
+        let is_stale = self.config.defect.has(Defect::StaleDescriptor);
         if is_stale {
             offers = own.seen.replace(offers); // from the last period
         }

@@ -69,7 +69,7 @@ use std::rc::Rc;
 use {byteway_firmware::Placement, byteway_jbof::policy};
 
 pub use byteway_jbof::demand::SampleConfig;
-pub use config::{BoxedDrive, Canary, DRIVES_MAX, DramConfig, JbofConfig};
+pub use config::{BoxedDrive, DRIVES_MAX, Defect, DramConfig, JbofConfig};
 pub use error::JbofError;
 pub use failure::is_failure;
 pub use platform::{CentralConfig, Copyback, HostConfig, Platform, VirtualConfig};

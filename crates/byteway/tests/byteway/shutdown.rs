@@ -8,7 +8,8 @@ use crate::common::{spare, with_its_spare};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans, Timing};
 use byteway_content::{BlockSize, Content, Stamp};
-use byteway_firmware::{Ftl, InjectedDefect};
+use byteway_defect::Planted;
+use byteway_firmware::{Defect, Ftl};
 use byteway_run::build;
 use byteway_scenario::profile::{DRIVES, Profile};
 use byteway_scenario::{Device, Options, Scenario};
@@ -24,7 +25,7 @@ const ROUNDS: u64 = 12;
 const ROUNDS_MOST: u64 = 10 * ROUNDS;
 
 /// Whether every flush and shutdown of a profile's drive completes; otherwise what made no progress.
-fn ends(profile: &str, timing: Timing, canary: Option<InjectedDefect>) -> Result<(), String> {
+fn ends(profile: &str, timing: Timing, defect: Planted<Defect>) -> Result<(), String> {
     if Profile::built_in(profile).unwrap().is_hosted() {
         return ends_on_the_host(profile, timing);
     }
@@ -39,7 +40,7 @@ fn ends(profile: &str, timing: Timing, canary: Option<InjectedDefect>) -> Result
     let text = format!("{drive}precondition = 'steady'\n[serve]\ntiming = 'none'\n");
     let device = Device::from_text("d.toml", Path::new("."), &text, &Options::default()).unwrap();
     let mut config = build::served(&device, "d");
-    config.ftl.canary = canary;
+    config.ftl.defect = defect;
     let executor = Executor::new();
     executor.set_timing(timing);
     let clock = executor.clock().clone();
@@ -155,7 +156,8 @@ fn flush_and_shutdown_end_for_every_profile() {
             continue; // its drives are like the others, each behind its own controller
         }
         for timing in [Timing::None, Timing::Model] {
-            ends(profile, timing, None).unwrap_or_else(|stalled| panic!("{profile}, {timing:?}: {stalled}"));
+            ends(profile, timing, Planted::none())
+                .unwrap_or_else(|stalled| panic!("{profile}, {timing:?}: {stalled}"));
         }
     }
 }
@@ -163,7 +165,7 @@ fn flush_and_shutdown_end_for_every_profile() {
 // Reintroduces that error, which these drives must detect.
 #[test]
 fn the_overwriting_finds_a_drive_that_does_not_end() {
-    ends("samsung-970-pro", Timing::None, Some(InjectedDefect::TakeAlong)).unwrap_err();
-    ends("samsung-970-pro", Timing::Model, Some(InjectedDefect::TakeAlong)).unwrap();
-    ends("tlc-generic", Timing::Model, Some(InjectedDefect::StallShutdown)).unwrap_err();
+    ends("samsung-970-pro", Timing::None, Defect::TakeAlong.into()).unwrap_err();
+    ends("samsung-970-pro", Timing::Model, Defect::TakeAlong.into()).unwrap();
+    ends("tlc-generic", Timing::Model, Defect::StallShutdown.into()).unwrap_err();
 }

@@ -2,7 +2,8 @@
 
 use byteway_clock::{Delay, Rate};
 use byteway_content::{BlockSize, Keep, UNIT_BYTES};
-use byteway_firmware::{Base, Cycles, FtlConfig};
+use byteway_defect::Planted;
+use byteway_firmware::{Base, Cycles, FtlConfig, WorkKind};
 use byteway_flash::{FaultPlan, Geometry, Reliability, Timing};
 use byteway_kv::KvConfig;
 use byteway_link::CxlConfig;
@@ -11,11 +12,13 @@ use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::commit::{CommitRing, RECORDS_MAX};
 pub use command_set::CommandSet;
 pub(crate) use command_set::command_sets;
-pub use programs::{ProgramsCanary, ProgramsPolicy};
+pub use defect::Defect;
+pub use programs::ProgramsPolicy;
 use std::fmt;
 use std::time::Duration;
 
 mod command_set;
+mod defect;
 mod programs;
 
 /// The controller's limits and fixed delays.
@@ -78,6 +81,33 @@ pub struct HostBufferConfig {
 const BAR_PAGE_BYTES: u64 = 4096;
 /// Alignment of the payload buffer in BAR0, in bytes.
 const BAR_ALIGNMENT: u64 = 64 << 10;
+
+impl Default for ControllerConfig {
+    /// That of a plain small drive: 8 queue pairs, 64 slots, transfers of up to 128 KiB, latencies below a microsecond, no optional feature.
+    fn default() -> Self {
+        ControllerConfig {
+            io_queues_max: 8,
+            queue_entries_max: 1024,
+            command_slots: 64,
+            fetch_outstanding: 2,
+            fetch_burst: 4,
+            transfer_bytes_max: 128 << 10,
+            dma_granularity: 1,
+            dstrd: 0,
+            sgl: false,
+            shadow_doorbells: false,
+            host_buffer: None,
+            collection_windows: false,
+            borrows: false,
+            vectors: 9,
+            arbitration_burst: 128,
+            ready_delay: Delay::from_us(10),
+            read_pipeline: Delay::from_ns(500),
+            read_large_pipeline: Delay::from_ns(800),
+            write_pipeline: Delay::from_ns(300),
+        }
+    }
+}
 
 impl ControllerConfig {
     /// Offset of the payload buffer in BAR0: after the doorbells, the MSI-X table and the pending bits, each on pages
@@ -175,6 +205,24 @@ pub struct SiteConfig {
     pub dram_rate: Rate,
 }
 
+impl Default for SiteConfig {
+    /// That of a plain small drive: two cores of 1 GHz, which take some 50 cycles for each step of a command, and DRAM of 10 GB/s.
+    fn default() -> Self {
+        SiteConfig {
+            cores: 2,
+            hertz: 1_000_000_000,
+            cycles: Cycles::FREE
+                .with(WorkKind::Fetch, 50)
+                .with(WorkKind::Parse, 100)
+                .with(WorkKind::Translate, 50)
+                .with(WorkKind::Buffer, 50)
+                .with(WorkKind::Complete, 50),
+            dram_latency: Delay::from_ns(50),
+            dram_rate: Rate::per_second(10_000_000_000),
+        }
+    }
+}
+
 /// A namespace of a new drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceConfig {
@@ -229,19 +277,10 @@ pub struct CsdPolicy {
     pub readers: u32,
     /// Result bytes at which a query waits for the host to fetch them.
     pub buffer_bytes: u32,
-    /// Injected defect, for tests of tests.
-    pub canary: Option<CsdCanary>,
-}
-
-/// Injected defects of tables, for tests of tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CsdCanary {
-    /// The store's [`CatalogFirst`](byteway_tables::TablesCanary::CatalogFirst).
-    CatalogFirst,
-    /// The store's [`OneByOne`](byteway_tables::TablesCanary::OneByOne).
-    OneByOne,
-    /// A row group is ruled out by the zone maps of the one before it.
-    ForeignZones,
+    /// The defect on purpose of queries, if any.
+    pub defect: Planted<Defect>,
+    /// That of stores.
+    pub store_defect: Planted<byteway_tables::Defect>,
 }
 
 impl Default for CsdPolicy {
@@ -255,7 +294,8 @@ impl Default for CsdPolicy {
             group_rows: 16_384,
             readers: 16,
             buffer_bytes: 4 << 20,
-            canary: None,
+            defect: Planted::none(),
+            store_defect: Planted::none(),
         }
     }
 }
@@ -310,6 +350,39 @@ pub struct DriveConfig {
     pub keep: Keep,
     /// Seed of all random streams in the drive.
     pub seed: u64,
+}
+
+impl Default for DriveConfig {
+    /// A plain small drive: 128 MiB of flash with reads of 10 us, programs of 50 us and erases of 500 us, empty, with one block namespace of
+    /// 48 MiB, and contents in memory.
+    fn default() -> Self {
+        DriveConfig {
+            model: "Byteway drive".into(),
+            serial: "0".into(),
+            controller: ControllerConfig::default(),
+            transfer: TransferConfig::default(),
+            site: SiteConfig::default(),
+            geometry: Geometry { channels: 2, ways: 2, planes: 1, blocks: 32, pages: 64, page_bytes: 16384 },
+            timing: Timing {
+                read: vec![Delay::from_us(10)],
+                program: vec![Delay::from_us(50)],
+                erase: Delay::from_us(500),
+                channel: Rate::per_second(800_000_000),
+                command: Delay::from_ns(100),
+                ..Timing::default()
+            },
+            media: MediaConfig::default(),
+            endurance_erases: 3000,
+            ftl: FtlConfig { write_buffer_units: 256, ..FtlConfig::default() },
+            namespaces: vec![NamespaceConfig::blocks(12_288, BlockSize::B4096)],
+            kv: None,
+            csd: None,
+            programs: None,
+            base: Base::Empty,
+            keep: Keep::Bytes,
+            seed: 1,
+        }
+    }
 }
 
 /// A configuration that is not possible.

@@ -1,5 +1,7 @@
 //! Configuration of the programs that a drive runs for its host, and of their memory.
 
+use super::defect::Defect;
+use byteway_defect::Planted;
 use byteway_program::Weights;
 
 /// Limits of the command sets for local memory and programs.
@@ -30,17 +32,8 @@ pub struct ProgramsPolicy {
     pub filter_fuel: u64,
     /// Cost of each class of instructions, as a multiple of [`WorkKind::Program`](byteway_firmware::WorkKind::Program).
     pub weights: Weights,
-    /// Injected defect, which a swarm must detect.
-    pub canary: Option<ProgramsCanary>,
-}
-
-/// Injected defects of programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProgramsCanary {
-    /// A store to the last bytes of a range is lost.
-    LoseStore,
-    /// A filter never selects the last row of a row group.
-    SkipRow,
+    /// The defect on purpose, if any.
+    pub defect: Planted<Defect>,
 }
 
 impl Default for ProgramsPolicy {
@@ -60,7 +53,7 @@ impl Default for ProgramsPolicy {
             row_fuel: 10_000,
             filter_fuel: 100_000_000_000,
             weights: Weights::default(),
-            canary: None,
+            defect: Planted::none(),
         }
     }
 }

@@ -41,8 +41,8 @@ fn policy() -> ProgramsPolicy {
         fuel: 1_000_000,
         row_fuel: 1000,
         filter_fuel: 1_000_000,
-        canary: None,
         weights: Weights { alu: 1, divide: 10, memory: 4, jump: 2, call: 8 },
+        ..ProgramsPolicy::default()
     }
 }
 

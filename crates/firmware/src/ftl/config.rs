@@ -6,6 +6,7 @@ use crate::policy::{StreamPolicy, VictimPolicy};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_content::{BlockSize, Keep, UNIT_BYTES};
+use byteway_defect::Planted;
 use byteway_flash::{BlockId, FlashError, Geometry, GeometryError, SlcTiming, Timing};
 
 /// Approximate units that a round of garbage collection reads: enough that rounds cost little, and few enough
@@ -225,38 +226,39 @@ pub struct FtlConfig {
     /// Start also if damage of the medium has lost units of the map: their reads fail until they are written
     /// or deallocated. Otherwise such a start is refused.
     pub accepts_losses: bool,
-    /// A deliberate defect, for tests of tests.
+    /// The defect on purpose, if any.
     #[doc(hidden)]
-    pub canary: Option<InjectedDefect>,
+    pub defect: Planted<Defect>,
 }
 
-/// A deliberate defect, which a fault-finding test must find.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InjectedDefect {
-    /// Recovery ignores deallocations in the journal.
-    IgnoreTrims,
-    /// Recovery takes the older of two versions of a unit.
-    OlderCopy,
-    /// A stripe counts as safe before its wordline is complete.
-    TrustTorn,
-    /// Recovery ignores the save made on the capacitors' charge.
-    ForgetDump,
-    /// A superblock is erased before the deallocation of its units is in the journal.
-    EraseEarly,
-    /// A complete wordline releases held stripes of earlier wordlines of its superblock, whose siblings then
-    /// wait for them indefinitely. Visible only where programs complete out of order: without modelled time.
-    TakeAlong,
-    /// The checkpoint of a shutdown is never written, and no shutdown completes.
-    StallShutdown,
-    /// Some changes of entries in borrowed DRAM are not committed to the log.
-    SkipCommit,
-    /// The log of borrowed DRAM is cleared when full, before its pages are flushed.
-    ClearUnflushed,
-    /// Borrowed DRAM is returned before its dirty pages are read back.
-    ReturnUnread,
-    /// Recovery replays log records that are older than the pages in flash.
-    ReplayOld,
+byteway_defect::defects! {
+    /// Defects on purpose of the translation layer.
+    #[doc(hidden)]
+    pub enum Defect {
+        /// Recovery ignores deallocations in the journal.
+        IgnoreTrims = "ignore-trims",
+        /// Recovery takes the older of two versions of a unit.
+        OlderCopy = "older-copy",
+        /// A stripe counts as safe before its wordline is complete.
+        TrustTorn = "trust-torn",
+        /// Recovery ignores the save made on the capacitors' charge.
+        ForgetDump = "forget-dump",
+        /// A superblock is erased before the deallocation of its units is in the journal.
+        EraseEarly = "erase-early",
+        /// A complete wordline releases held stripes of earlier wordlines of its superblock, whose siblings then
+        /// wait for them indefinitely. Visible only where programs complete out of order: without modelled time.
+        TakeAlong = "take-along",
+        /// The checkpoint of a shutdown is never written, and no shutdown completes.
+        StallShutdown = "stall-shutdown",
+        /// Some changes of entries in borrowed DRAM are not committed to the log.
+        SkipCommit = "skip-commit",
+        /// The log of borrowed DRAM is cleared when full, before its pages are flushed.
+        ClearUnflushed = "clear-unflushed",
+        /// Borrowed DRAM is returned before its dirty pages are read back.
+        ReturnUnread = "return-unread",
+        /// Recovery replays log records that are older than the pages in flash.
+        ReplayOld = "replay-old",
+    }
 }
 
 impl FtlConfig {
@@ -339,7 +341,7 @@ impl Default for FtlConfig {
             regions: Vec::new(),
             keep: Keep::Stamps,
             accepts_losses: false,
-            canary: None,
+            defect: Planted::none(),
         }
     }
 }

@@ -60,8 +60,8 @@ mod write;
 pub use base::greedy_write_amplification;
 pub use collect::window::CollectionState;
 pub use config::{
-    Background, Base, ExtentConfig, FtlConfig, FtlError, InjectedDefect, Maintenance, MediaError, Refresh,
-    Region, SteadyLoad, SteadyTiming, WearConfig,
+    Background, Base, Defect, ExtentConfig, FtlConfig, FtlError, Maintenance, MediaError, Refresh, Region,
+    SteadyLoad, SteadyTiming, WearConfig,
 };
 pub use counters::FtlCounters;
 pub use durable::audit::Audit;
@@ -201,8 +201,7 @@ impl Ftl {
         let space = Space::new(config.user_units, config.wide_map);
         let base = BaseState::shared(&flash, &config);
         // With protection, started programs complete, so no stripe destroys another, unless a program fails.
-        let wordline = if config.plp && !flash.can_fail() || config.canary == Some(InjectedDefect::TrustTorn)
-        {
+        let wordline = if config.plp && !flash.can_fail() || config.defect.has(Defect::TrustTorn) {
             1
         } else {
             flash.stripes_per_wordline()
@@ -226,7 +225,7 @@ impl Ftl {
         let cache_pages = geometry.pages.div_ceil(flash.stripes_per_wordline());
         let marks = Marks::of(&flash);
         let blocks = Blocks::new(geometry, &base, &config, counts, (wordline, cache_pages), marks);
-        let takes_along = config.canary == Some(InjectedDefect::TakeAlong);
+        let takes_along = config.defect.has(Defect::TakeAlong);
         let state = State {
             map: Mapping::new(space, &config),
             buffer: Buffer::new(slots, counts.host),

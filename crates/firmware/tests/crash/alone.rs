@@ -2,7 +2,7 @@
 //! too, and is maintained.
 
 use crate::crash::fixture::{
-    Case, Host, Model, cached_cases, cases, find_canaries, found, histories, lives, regions, share, streams,
+    Case, Host, Model, cached_cases, cases, find_defects, found, histories, lives, regions, share, streams,
     tiny,
 };
 use byteway_clock::random::{Rng, Stream};
@@ -260,10 +260,10 @@ fn what_was_durable_is_there_when_only_the_host_crashes() {
     }
 }
 
-// A test that finds nothing is meaningful only if it finds deliberate defects.
+// A test that finds nothing is meaningful only if it finds defects on purpose.
 #[test]
 fn a_broken_recovery_is_found() {
-    find_canaries(history, |case| case);
+    find_defects(history, |case| case);
 }
 
 // Units sent back after a failure come behind newer ones, so the first unit of a wordline need not be its

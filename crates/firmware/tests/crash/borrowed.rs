@@ -2,13 +2,13 @@
 //! power cuts of the drive.
 //!
 //! Verified: no unit changes when a lender is lost, at whatever moment; the last write is read while segments
-//! come and go; durable data survive a cut. Each of four deliberate defects is found. Not verified here:
+//! come and go; durable data survive a cut. Each of four defects on purpose is found. Not verified here:
 //! times (`borrowed`), and lenders' routes.
 
 use crate::crash::fixture::{Case, Host, Model, cached_cases, content, found, histories, lives, share};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
-use byteway_firmware::{BorrowFigures, Ftl, FtlConfig, InjectedDefect, Lender, LenderId, Site, SiteLink};
+use byteway_firmware::{BorrowFigures, Defect, Ftl, FtlConfig, Lender, LenderId, Site, SiteLink};
 use byteway_flash::Medium;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -240,24 +240,19 @@ fn a_lender_is_lost_at_every_poll_of_a_short_run() {
     assert!(total.flushes > 100 && total.pages_recovered > 500, "{total:?}");
 }
 
-// A test that finds nothing is meaningful only if it finds deliberate defects.
+// A test that finds nothing is meaningful only if it finds defects on purpose.
 #[test]
 fn what_is_broken_on_purpose_is_found() {
-    let canaries = [
-        InjectedDefect::SkipCommit,
-        InjectedDefect::ClearUnflushed,
-        InjectedDefect::ReturnUnread,
-        InjectedDefect::ReplayOld,
-    ];
-    for canary in canaries {
+    let defects = [Defect::SkipCommit, Defect::ClearUnflushed, Defect::ReturnUnread, Defect::ReplayOld];
+    for defect in defects {
         let found = (0..60).find(|seed| {
             cached_cases().into_iter().map(borrowing).any(|case| {
-                let broken = case.broken(canary);
+                let broken = case.broken(defect);
                 let run = || histories(&broken, *seed..*seed + 1, history);
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err()
             })
         });
-        println!("{canary:?}: {found:?}");
-        assert!(found.is_some(), "{canary:?} is not found");
+        println!("{defect:?}: {found:?}");
+        assert!(found.is_some(), "{defect:?} is not found");
     }
 }

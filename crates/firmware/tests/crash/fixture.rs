@@ -8,7 +8,7 @@ use byteway_content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
 use byteway_device::{Drive, DriveConfig};
 use byteway_firmware::policy::{Policies, Stream as StreamChoice, StreamCounts, StreamPolicy, StreamView};
 use byteway_firmware::{
-    Base, Cycles, Ftl, FtlConfig, FtlError, InjectedDefect, Maintenance, MediaError, Placement, Region, Site,
+    Base, Cycles, Defect, Ftl, FtlConfig, FtlError, Maintenance, MediaError, Placement, Region, Site,
     WorkKind,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, SlcTiming, Timing};
@@ -289,8 +289,8 @@ impl Case {
         });
     }
 
-    pub fn broken(self, canary: InjectedDefect) -> Case {
-        let config = FtlConfig { canary: Some(canary), ..self.config };
+    pub fn broken(self, defect: Defect) -> Case {
+        let config = FtlConfig { defect: defect.into(), ..self.config };
         Case { config, ..self }
     }
 
@@ -564,24 +564,19 @@ pub fn histories(case: &Case, seeds: Range<u64>, history: fn(&Case, u64, &[u64])
     }
 }
 
-/// Each deliberate defect of recovery is found by histories of drives that `alter` derives from the others.
-pub fn find_canaries(history: fn(&Case, u64, &[u64]), alter: fn(Case) -> Case) {
-    let canaries = [
-        InjectedDefect::IgnoreTrims,
-        InjectedDefect::OlderCopy,
-        InjectedDefect::TrustTorn,
-        InjectedDefect::ForgetDump,
-        InjectedDefect::EraseEarly,
-    ];
-    for canary in canaries {
+/// Each defect on purpose of recovery is found by histories of drives that `alter` derives from the others.
+pub fn find_defects(history: fn(&Case, u64, &[u64]), alter: fn(Case) -> Case) {
+    let defects =
+        [Defect::IgnoreTrims, Defect::OlderCopy, Defect::TrustTorn, Defect::ForgetDump, Defect::EraseEarly];
+    for defect in defects {
         let found = (0..400).find(|seed| {
             cases().into_iter().any(|case| {
-                let broken = alter(case).broken(canary);
+                let broken = alter(case).broken(defect);
                 let run = || histories(&broken, *seed..*seed + 1, history);
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err()
             })
         });
-        assert!(found.is_some(), "{canary:?} is not found");
+        assert!(found.is_some(), "{defect:?} is not found");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Several hosts at once, each with units of its own.
 
 use crate::crash::fixture::{
-    Case, Host, Model, NOTHING, cached_cases, cases, find_canaries, found, histories, is_over, lives, share,
+    Case, Host, Model, NOTHING, cached_cases, cases, find_defects, found, histories, is_over, lives, share,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans};
@@ -228,14 +228,14 @@ fn so_it_is_across_a_link() {
     }
 }
 
-// A test that finds nothing is meaningful only if it finds deliberate defects.
+// A test that finds nothing is meaningful only if it finds defects on purpose.
 #[test]
 fn a_broken_recovery_is_found() {
-    find_canaries(history, |case| case);
+    find_defects(history, |case| case);
 }
 
 // The same with absorbed parts in DRAM, whose own recovery has such a defect.
 #[test]
 fn a_broken_recovery_of_parts_is_found() {
-    find_canaries(history, Case::absorbing);
+    find_defects(history, Case::absorbing);
 }

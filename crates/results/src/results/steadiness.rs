@@ -15,7 +15,8 @@
 
 use super::{DrivePoint, Point, Series};
 use byteway_content::UNIT_BYTES;
-use byteway_scenario::{DrivePlan, Precondition, Scenario};
+use byteway_firmware::Base;
+use byteway_scenario::{DrivePlan, Scenario};
 use byteway_workload::{Distribution, Issue, JobPlan, Source};
 
 /// Prefix of these notes.
@@ -191,7 +192,7 @@ const OVERWRITTEN_LEAST: f64 = 0.9;
 pub fn rough_start(scenario: &Scenario, number: usize, writes: bool) -> Vec<String> {
     let drive = &scenario.drives[number].plan;
     let is_from_the_start = scenario.warmup.is_none() && scenario.jobs_of(number).any(|job| job.ramp.0 == 0);
-    if drive.precondition != Precondition::Steady || !writes || !is_from_the_start {
+    if drive.precondition != Base::Steady || !writes || !is_from_the_start {
         return Vec::new();
     }
     let found = [few_superblocks(drive), other_writes(scenario, number), measured_once(scenario, number)];

@@ -15,9 +15,9 @@ use super::{RunContext, build};
 use crate::build::Built;
 use crate::error::RunError;
 use byteway_clock::{Delay, Executor, RunOutcome, Time};
-use byteway_firmware::{PacedState, SteadyLoad};
+use byteway_firmware::{Base, PacedState, SteadyLoad};
 use byteway_results::results::steadiness::SETTLED_DRIVES_MOST;
-use byteway_scenario::{Precondition, Scenario};
+use byteway_scenario::Scenario;
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
 use byteway_workload::{Issue, JobPlan, Kind, Source};
@@ -67,21 +67,20 @@ pub(super) fn with_loads(scenario: &Scenario, interrupt: &Interrupt) -> Result<S
 fn asked(scenario: &Scenario, interrupt: &Interrupt) -> Result<Scenario, RunError> {
     let mut loaded = scenario.clone();
     let is_steady = |number: usize| {
-        scenario.drives[number].plan.precondition == Precondition::Steady
-            && scenario.jobs_of(number).any(may_write)
+        scenario.drives[number].plan.precondition == Base::Steady && scenario.jobs_of(number).any(may_write)
     };
     let steady: Vec<usize> = (0..scenario.drives.len()).filter(|number| is_steady(*number)).collect();
     if steady.is_empty() {
         return Ok(loaded);
     }
     for number in &steady {
-        loaded.drives[*number].plan.precondition = Precondition::Filled;
+        loaded.drives[*number].plan.precondition = Base::Filled;
     }
     let alone = loads(&loaded, &steady, interrupt)?;
     let is_closed = |number: usize| scenario.jobs_of(number).any(|job| job.issue == Issue::Closed);
     for (number, load) in steady.iter().zip(&alone) {
         let plan = &mut loaded.drives[*number].plan;
-        plan.precondition = Precondition::Steady;
+        plan.precondition = Base::Steady;
         plan.steady_load = yielding(*load, if is_closed(*number) { u32::MAX } else { 0 });
     }
     let beside = loads(&loaded, &steady, interrupt)?;

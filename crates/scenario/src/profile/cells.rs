@@ -4,9 +4,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, MILLISECOND, SECOND, fault, within};
-use super::{Flash, by_default, is_default};
+use super::{Flash, by_default, delay, is_default};
+use byteway_clock::{Delay, Rate};
 use byteway_firmware::policy;
+use byteway_flash::{ChannelOrder, SlcTiming, SuspendTiming, Timing};
 use byteway_text::units::Picos;
+
+/// Priority of dies that wait for a channel.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "ChannelOrder", rename_all = "kebab-case")]
+#[schemars(rename = "ChannelOrder")]
+pub(super) enum ChannelOrderWord {
+    /// Commands of reads and erases, then read data, then programs.
+    CommandsFirst,
+    /// Read data, then everything that begins an operation, in order of arrival.
+    DataOutFirst,
+}
 
 /// Blocks that store one bit per cell: fast to program, and later folded into the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +54,38 @@ pub struct Suspend {
 }
 
 impl Flash {
+    /// Times of the array. Its policies are those that a program knows by name.
+    pub fn timing(&self) -> Timing {
+        let delays = |times: &[Picos]| -> Vec<Delay> { times.iter().map(|time| delay(*time)).collect() };
+        Timing {
+            read: delays(&self.read),
+            partial_read: self.read_partial.as_deref().map(delays),
+            map_read: self.read_map.map(delay),
+            program: delays(&self.program),
+            erase: delay(self.erase),
+            channel: Rate::per_second(self.channel_rate.0),
+            command: delay(self.command),
+            suspend: self.suspend.as_ref().filter(|suspend| suspend.most > 0).map(|suspend| SuspendTiming {
+                latency: delay(suspend.latency),
+                resume: delay(suspend.resume),
+                most: suspend.most,
+            }),
+            cache_read: self.cache_read,
+            channel_order: self.channel_order,
+            slc: self.slc.as_ref().map(|slc| SlcTiming {
+                read: delay(slc.read),
+                program: delay(slc.program),
+                erase: delay(slc.erase),
+            }),
+            ..Timing::default()
+        }
+    }
+
+    /// Bit errors and failures of the cells, if any.
+    pub fn cell_errors(&self) -> Option<byteway_flash::Reliability> {
+        self.reliability.as_ref().map(|own| own.config(self.endurance))
+    }
+
     pub(super) fn check_cells(&self) -> Result<(), KeyError> {
         within("flash.spare_blocks", self.spare_blocks, 0, 65_536)?;
         within("flash.factory_bad_blocks", self.factory_bad_blocks, 0, self.spare_blocks)?;

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, MAP_UNIT_BYTES, fault, within};
+use byteway_kv::{KvConfig, Packing};
 use byteway_text::units::Bytes;
 
 /// The store of a drive with the personality `kv`: an index and a value log in flash. Except for pages of the
@@ -12,7 +13,8 @@ use byteway_text::units::Bytes;
 #[serde(deny_unknown_fields, default)]
 pub struct KvStore {
     /// Placement of values in a page of the value log.
-    pub packing: KvPacking,
+    #[serde(with = "KvPacking")]
+    pub packing: Packing,
     /// Entries of the table of values that arrived by DMA, for `packing = "backfill"`: 1 to 65536.
     pub log_table: u32,
     /// Open pages of the value log in DRAM: 2 to 4096.
@@ -38,7 +40,7 @@ pub struct KvStore {
 impl Default for KvStore {
     fn default() -> Self {
         KvStore {
-            packing: KvPacking::All,
+            packing: Packing::All,
             log_table: 64,
             buffer_pages: 8,
             segment: Bytes(1 << 20),
@@ -54,13 +56,13 @@ impl Default for KvStore {
 }
 
 /// Placement of values in a page of the value log (BandSlim, in-device packing).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum KvPacking {
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Packing", rename_all = "lowercase")]
+#[schemars(rename = "KvPacking")]
+enum KvPacking {
     /// Each value at the next multiple of 4 KiB.
     None,
     /// Each value directly after the one before; a value that arrived by DMA is copied there.
-    #[default]
     All,
     /// A value that arrived in commands directly after the one before; one that arrived by DMA at the next
     /// multiple of 4 KiB, without a copy.
@@ -69,22 +71,30 @@ pub enum KvPacking {
     Backfill,
 }
 
-impl KvPacking {
-    /// Name in profiles and results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            KvPacking::None => "none",
-            KvPacking::All => "all",
-            KvPacking::Selective => "selective",
-            KvPacking::Backfill => "backfill",
-        }
-    }
-}
-
 impl KvStore {
     /// Units of a segment.
     pub fn segment_units(&self) -> u32 {
         (self.segment.0 / MAP_UNIT_BYTES) as u32
+    }
+
+    /// The store in flash with pages of this size, in bytes.
+    pub fn config(&self, page_bytes: u32) -> KvConfig {
+        let units = |bytes: Bytes| (bytes.0 / MAP_UNIT_BYTES).min(u64::from(u32::MAX)) as u32;
+        KvConfig {
+            page_units: units(Bytes(page_bytes.into())),
+            segment_units: self.segment_units(),
+            packing: self.packing,
+            log_table_entries: self.log_table,
+            buffer_pages: self.buffer_pages,
+            memtable_bytes: self.memtable.0,
+            filter_bits_per_key: self.filter_bits,
+            filter_bytes: self.filters.0,
+            cache_units: units(self.cache),
+            l0_runs: self.l0_runs,
+            level_ratio: self.level_ratio,
+            value_bytes_max: self.value_max.0 as u32,
+            ..KvConfig::default()
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), KeyError> {

@@ -26,8 +26,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use byteway_clock::Delay;
+use byteway_firmware::WorkKind;
 use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_firmware::policy::{Kind, Named, Policies, Schedule, Stream};
+use byteway_flash::ChannelOrder;
 use byteway_link::{Generation, PcieConfig};
 use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 use byteway_wire::nvme::vendor::Extension;
@@ -47,7 +49,7 @@ pub use cxl::Cxl;
 pub use endpoints::{Endpoints, FirmwarePlacement, OnHost};
 pub use fault::{KeyError, MAP_UNIT_BYTES};
 pub(crate) use fault::{fault, within};
-pub use kv::{KvPacking, KvStore};
+pub use kv::KvStore;
 pub(crate) use load::load;
 pub use network::{BlockCosts, InitiatorCosts, NETWORKS, NetworkProfile, TargetCosts, Transport};
 pub(crate) use offers::drives_with;
@@ -133,6 +135,33 @@ pub struct Profile {
     pub programs: Option<Programs>,
 }
 
+impl Profile {
+    /// Core cycles of each kind of work, those of tables and programs among them.
+    pub fn cycles(&self) -> byteway_firmware::Cycles {
+        let (cycles, csd) = (&self.firmware.cycles, &self.csd);
+        byteway_firmware::Cycles::default()
+            .with(WorkKind::Fetch, cycles.fetch)
+            .with(WorkKind::Parse, cycles.parse)
+            .with(WorkKind::Enter, cycles.enter)
+            .with(WorkKind::Translate, cycles.translate)
+            .with(WorkKind::Buffer, cycles.buffer)
+            .with(WorkKind::Complete, cycles.complete)
+            .with(WorkKind::Collect, cycles.collect)
+            .with(WorkKind::Dma, cycles.dma)
+            .with(WorkKind::Chunk, cycles.chunk)
+            .with(WorkKind::Index, cycles.index)
+            .with(WorkKind::Pack, cycles.pack)
+            .with(WorkKind::Compact, cycles.compact)
+            .with(WorkKind::Poll, cycles.poll)
+            .with(WorkKind::Task, csd.task_cycles)
+            .with(WorkKind::Decode, csd.decode_cycles)
+            .with(WorkKind::Encode, csd.encode_cycles)
+            .with(WorkKind::Evaluate, csd.evaluate_cycles)
+            .with(WorkKind::Output, csd.output_cycles)
+            .with(WorkKind::Program, self.programs.as_ref().map_or(0, |programs| programs.cycles))
+    }
+}
+
 /// Name and capacity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -171,7 +200,6 @@ impl Link {
     /// # Panics
     /// Never for a loaded profile, whose generation was checked.
     pub fn config(&self) -> PcieConfig {
-        let delay = |time: Picos| Delay::from_ps(time.0);
         PcieConfig {
             generation: Generation::from_number(self.generation.into()).expect("the profile was checked"),
             lanes: self.lanes.into(),
@@ -453,7 +481,7 @@ pub struct Flash {
     #[serde(default)]
     pub cache_read: bool,
     /// Priority of dies that wait for a channel. Default: commands first.
-    #[serde(default)]
+    #[serde(default, with = "cells::ChannelOrderWord")]
     pub channel_order: ChannelOrder,
     /// Bit errors and failures of cells, and read retries. Omitted or false: none.
     #[serde(default, deserialize_with = "switch::deserialize")]
@@ -465,15 +493,8 @@ fn one() -> u32 {
     1
 }
 
-/// Priority of dies that wait for a channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChannelOrder {
-    /// Commands of reads and erases, then read data, then programs.
-    #[default]
-    CommandsFirst,
-    /// Read data, then everything that begins an operation, in order of arrival.
-    DataOutFirst,
+fn delay(time: Picos) -> Delay {
+    Delay::from_ps(time.0)
 }
 
 /// A host: the cost of its software.
@@ -561,6 +582,18 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// That of the array. Chips per channel and dies per chip are equivalent there: each die has its own sequencer.
+    pub fn array(&self) -> byteway_flash::Geometry {
+        byteway_flash::Geometry {
+            channels: self.channels,
+            ways: self.ways * self.dies,
+            planes: self.planes,
+            blocks: self.blocks,
+            pages: self.pages,
+            page_bytes: self.page_bytes,
+        }
+    }
+
     /// Number of dies.
     pub fn die_count(&self) -> u32 {
         self.channels * self.ways * self.dies

@@ -1,6 +1,7 @@
 //! The section `[programs]` of a profile: programs that the drive runs for its host, and its local memory.
 
 use super::fault::{KeyError, MAP_UNIT_BYTES, fault, within};
+use byteway_program::Weights;
 use byteway_text::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,17 @@ impl Programs {
     /// is in DRAM.
     pub fn capacity_bytes(&self) -> u64 {
         self.memory.0.next_multiple_of(1 << 20) + (1 << 20)
+    }
+
+    /// Cost of each class of instructions.
+    pub fn weights(&self) -> Weights {
+        Weights {
+            alu: self.alu_weight,
+            divide: self.divide_weight,
+            memory: self.memory_weight,
+            jump: self.jump_weight,
+            call: self.call_weight,
+        }
     }
 
     pub(super) fn check(&self, command_slots: u32) -> Result<(), KeyError> {

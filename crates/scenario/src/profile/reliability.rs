@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, fault, within};
+use byteway_flash::reliability::CellErrors;
 
 /// Bit errors that grow with wear, age and reads; read retries; programs and erases that fail on worn cells.
 /// Omitted keys have the values of the kind of cells.
@@ -93,6 +94,43 @@ pub struct OneBit {
 }
 
 impl Reliability {
+    /// Constants of the kind of cells, overridden by those of the section.
+    pub(super) fn config(&self, endurance: u32) -> byteway_flash::Reliability {
+        let kind = match self.cells {
+            CellKind::Slc => byteway_flash::Reliability::slc(),
+            CellKind::Mlc => byteway_flash::Reliability::mlc(),
+            CellKind::Tlc => byteway_flash::Reliability::tlc(),
+            CellKind::Qlc => byteway_flash::Reliability::qlc(),
+        };
+        let (cells, one_bit) = (kind.cells, kind.one_bit);
+        byteway_flash::Reliability {
+            cells: CellErrors {
+                endurance,
+                fresh: self.fresh.unwrap_or(cells.fresh),
+                wear: self.wear.unwrap_or(cells.wear),
+                wear_exponent: self.wear_exponent.unwrap_or(cells.wear_exponent),
+                retention: self.retention.unwrap_or(cells.retention),
+                retention_exponent: self.retention_exponent.unwrap_or(cells.retention_exponent),
+                disturb: self.disturb.unwrap_or(cells.disturb),
+                pages: self.pages.clone().unwrap_or(cells.pages),
+            },
+            one_bit: CellErrors {
+                endurance: self.one_bit.endurance.unwrap_or(one_bit.endurance),
+                fresh: self.one_bit.fresh.unwrap_or(one_bit.fresh),
+                wear: self.one_bit.wear.unwrap_or(one_bit.wear),
+                retention: self.one_bit.retention.unwrap_or(one_bit.retention),
+                disturb: self.one_bit.disturb.unwrap_or(one_bit.disturb),
+                ..one_bit
+            },
+            correctable: self.correctable.unwrap_or(kind.correctable),
+            spread: self.spread.unwrap_or(kind.spread),
+            retry_steps: self.retry_steps.unwrap_or(kind.retry_steps),
+            retry_factor: self.retry_factor.unwrap_or(kind.retry_factor),
+            program_failures: self.program_failures.unwrap_or(kind.program_failures),
+            erase_failures: self.erase_failures.unwrap_or(kind.erase_failures),
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), KeyError> {
         let rates = [
             ("fresh", self.fresh),

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, MAP_UNIT_BYTES, SECOND, fault, within};
 use super::switch::{self, Switch};
-use super::{Firmware, Gc};
+use super::{Firmware, Gc, Geometry, Profile, delay};
+use byteway_clock::Delay;
+use byteway_firmware::{ExtentConfig, Maintenance, WearConfig};
 use byteway_text::units::{Age, Bytes, Percent, Picos};
 
 /// Wear leveling.
@@ -78,6 +80,16 @@ fn fifty_percent() -> Percent {
 }
 
 impl ExtentTree {
+    /// Sizes of its nodes.
+    pub fn config(&self) -> ExtentConfig {
+        ExtentConfig {
+            node_bytes: self.node.0 as u32,
+            entry_bytes: self.extent.0 as u32,
+            child_bytes: self.child.0 as u32,
+            fill_percent_min: self.fill.0 as u32,
+        }
+    }
+
     fn check(&self) -> Result<(), KeyError> {
         within("firmware.extents.node", self.node, Bytes(256), Bytes(1 << 20))?;
         let most = Bytes(self.node.0 / 4);
@@ -92,6 +104,29 @@ pub(super) const AGE_MAX: Age = Age(200 * 86_400);
 
 pub(super) fn ten_percent() -> Percent {
     Percent(10.0)
+}
+
+impl Profile {
+    /// Background work on flash.
+    pub fn maintenance(&self, geometry: &Geometry) -> Maintenance {
+        let Profile { firmware, flash, .. } = self;
+        let wear = firmware.wear.clone().unwrap_or_default();
+        let free = |share: Percent| (share.of(geometry.blocks.into()) as u32).max(geometry.gc_start_blocks);
+        Maintenance {
+            wear: WearConfig { dynamic: wear.dynamic, static_spread: wear.static_spread },
+            spare_blocks: flash.spare_blocks,
+            factory_bad_blocks: flash.factory_bad_blocks,
+            background: firmware.gc.background.as_ref().map(|background| byteway_firmware::Background {
+                idle: delay(background.idle),
+                free_blocks: free(background.free),
+            }),
+            refresh: firmware.refresh.as_ref().map(|refresh| byteway_firmware::Refresh {
+                reads: refresh.reads,
+                age: Delay::from_s(refresh.age.0),
+            }),
+            slc_blocks: flash.slc.as_ref().map_or(0, |slc| slc.blocks),
+        }
+    }
 }
 
 impl Firmware {

@@ -1,7 +1,7 @@
 //! `[[kv]]`, and drives that store key-value pairs.
 
 use super::*;
-use crate::profile::KvPacking;
+use byteway_kv::Packing;
 use byteway_workload::kv::{KvSource, Verb};
 
 const KV: &str = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"kv\"\n";
@@ -20,15 +20,15 @@ fn the_least_job_gets_its_defaults() {
     assert_eq!((plan.keys, plan.key_bytes, plan.value_bytes_max()), (1000, 4, 1024));
     let KvSource::Draws(draws) = &plan.source else { unreachable!() };
     assert_eq!(draws.mix, [(Verb::Store, 1.0)]);
-    assert_eq!(scenario.drives[0].plan.precondition, Precondition::Empty);
-    assert_eq!(scenario.drives[0].plan.profile.kv.packing, KvPacking::Backfill);
+    assert_eq!(scenario.drives[0].plan.precondition, Base::Empty);
+    assert_eq!(scenario.drives[0].plan.profile.kv.packing, Packing::Backfill);
     assert_eq!(scenario.command_count(), Some(1000));
     let other = parse(
         &format!("{KV}[[kv]]\nworkload = \"fillseq\"\nkeys = 70\nvalue = \"1 KiB\"\n"),
         &["drive.override.kv.packing=all", "kv.0.iodepth=3"],
     );
     let other = other.unwrap();
-    assert_eq!((other.drives[0].plan.profile.kv.packing, other.jobs[0].iodepth), (KvPacking::All, 3));
+    assert_eq!((other.drives[0].plan.profile.kv.packing, other.jobs[0].iodepth), (Packing::All, 3));
     assert_eq!(other.command_count(), Some(70));
 }
 
@@ -112,7 +112,7 @@ fn a_drive_of_blocks_may_have_pairs_behind_them() {
     assert_eq!((scenario.drives[0].plan.kv_bytes, scenario.drives[0].plan.pairs_nsids()), (1 << 30, 3..=3));
     let bytes = scenario.drives[0].plan.namespace_blocks * u64::from(scenario.drives[0].plan.lba_bytes);
     assert!((1400 << 20..=1536 << 20).contains(&bytes), "{bytes}");
-    assert_eq!(scenario.drives[0].plan.precondition, Precondition::Empty);
+    assert_eq!(scenario.drives[0].plan.precondition, Base::Empty);
     let wrong = |lines: &str, jobs: &str| parse(&format!("{DRIVE}{lines}{jobs}"), &[]).unwrap_err();
     assert!(wrong("", pairs).what.contains("the drive has no KV namespace"));
     assert!(wrong("kv_capacity = \"1 MiB\"\n", blocks).what.contains("kv_capacity"));

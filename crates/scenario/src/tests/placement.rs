@@ -34,7 +34,7 @@ fn profiles_say_where_their_firmware_runs() {
             (placement, members),
             "{profile}"
         );
-        assert_eq!(plan.precondition == Precondition::Empty, placement != FirmwarePlacement::Device);
+        assert_eq!(plan.precondition == Base::Empty, placement != FirmwarePlacement::Device);
     }
     let bridge = plan("bssd");
     let bytes = bridge.namespace_blocks * u64::from(bridge.lba_bytes);

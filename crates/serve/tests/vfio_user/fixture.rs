@@ -3,7 +3,7 @@
 use byteway_clock::Timing;
 use byteway_content::BlockSize;
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
-use byteway_firmware::{Cycles, InjectedDefect};
+use byteway_firmware::{Cycles, Defect};
 use byteway_flash::Geometry;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Stop, serve};
 use byteway_serve::function::Doorbells;
@@ -83,7 +83,7 @@ impl Served {
     /// A drive whose shutdown never completes.
     pub fn broken(doorbells: Doorbells) -> Self {
         let mut config = drive(0);
-        config.ftl.canary = Some(InjectedDefect::StallShutdown);
+        config.ftl.defect = Defect::StallShutdown.into();
         Self::serving(doorbells, config)
     }
 

@@ -27,17 +27,4 @@ pub struct BoxSpec {
     /// Whether drives also lend each other DRAM, a translation page per segment.
     #[serde(default)]
     pub dram: bool,
-    /// Deliberate defect, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub canary: Option<BoxCanarySpec>,
-}
-
-/// Deliberate defects of an enclosure: [`byteway_assembly::jbof::Canary`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BoxCanarySpec {
-    /// Trusts a stale descriptor.
-    StaleDescriptor,
-    /// Unbinds on the host without draining outstanding commands.
-    UnbindWithoutDrain,
 }

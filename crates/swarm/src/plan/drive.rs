@@ -57,12 +57,6 @@ pub struct DriveSpec {
     /// Units programmed between two checkpoints; 0: as few checkpoints as possible.
     #[serde(default)]
     pub checkpoint_units: u64,
-    /// Deliberate defect of the recovery, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub canary: Option<CanarySpec>,
-    /// Deliberate defect of tables, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tables_canary: Option<TablesCanarySpec>,
     /// Whether the medium is in files; a cut drops, tears and reorders writes that were not synced.
     #[serde(default, skip_serializing_if = "is_default")]
     pub files: bool,
@@ -106,19 +100,6 @@ pub struct DriveSpec {
 pub struct ProgramsSpec {
     /// Units of 4 KiB of local memory.
     pub memory_units: u64,
-    /// Deliberate defect, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub canary: Option<ProgramsCanarySpec>,
-}
-
-/// Deliberate defects of programs: [`byteway_device::ProgramsCanary`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProgramsCanarySpec {
-    /// Loses a store to the last bytes of a range.
-    LoseStore,
-    /// A filter never selects the last row of a row group.
-    SkipRow,
 }
 
 /// A KV store: [`byteway_kv::KvConfig`].
@@ -147,9 +128,6 @@ pub struct KvSpec {
     pub level_ratio: u32,
     /// Longest value in bytes.
     pub value_bytes_max: u32,
-    /// Deliberate defect, if any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub canary: Option<KvCanarySpec>,
 }
 
 impl Default for KvSpec {
@@ -166,25 +144,8 @@ impl Default for KvSpec {
             l0_runs: 2,
             level_ratio: 4,
             value_bytes_max: 24_000,
-            canary: None,
         }
     }
-}
-
-/// Deliberate defects of a KV store: [`byteway_kv::KvCanary`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum KvCanarySpec {
-    /// Accepts a value whose checksum is wrong.
-    TrustTorn,
-    /// Loses the data that capacitors should have saved.
-    ForgetSave,
-    /// Uses the older of two records of a key.
-    OlderRecord,
-    /// Reuses a segment before the manifest that released it is durable.
-    ReuseEarly,
-    /// Does not recheck a moved value before it updates the value's location.
-    MoveBlindly,
 }
 
 /// Background work on flash: [`byteway_firmware::Maintenance`].
@@ -264,9 +225,6 @@ pub struct ArraySpec {
     /// Whether members collect garbage in common windows.
     #[serde(default, skip_serializing_if = "is_default")]
     pub collects_together: bool,
-    /// Deliberate defect, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub canary: Option<ArrayCanarySpec>,
 }
 
 /// RAID level.
@@ -302,20 +260,6 @@ pub struct BridgeSpec {
     pub row_units: u64,
 }
 
-/// Deliberate defects of an array ([`byteway_array::Canary`]), and of a bridge's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ArrayCanarySpec {
-    /// Does not mark regions before it writes them.
-    NoIntentLog,
-    /// Does not journal writes to degraded stripes.
-    NoJournal,
-    /// Does not mark units lost that stale parity would reconstruct.
-    NoLostMarks,
-    /// A bridge's memory is volatile.
-    ForgetMemory,
-}
-
 impl LevelSpec {
     /// Whether the array tolerates the loss of a member.
     pub fn is_redundant(self) -> bool {
@@ -341,46 +285,6 @@ impl ArraySpec {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
-}
-
-/// Deliberate defects of tables: [`byteway_device::CsdCanary`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TablesCanarySpec {
-    /// Writes the catalog before the row groups that it names.
-    CatalogFirst,
-    /// Commits row groups of one append one by one.
-    OneByOne,
-    /// Prunes a row group by the zone maps of the previous one.
-    ForeignZones,
-}
-
-/// Deliberate defects of recovery: [`byteway_firmware::ftl::config::InjectedDefect`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CanarySpec {
-    /// Ignores deallocations in the journal.
-    IgnoreTrims,
-    /// Uses the older of two copies of a unit.
-    OlderCopy,
-    /// Does not hold stripes until their wordline is complete.
-    TrustTorn,
-    /// Ignores the data that capacitors saved.
-    ForgetDump,
-    /// Erases superblocks before the writes that supersede them are durable.
-    EraseEarly,
-    /// Programs a wordline with data of an earlier one.
-    TakeAlong,
-    /// A shutdown never completes.
-    StallShutdown,
-    /// Does not commit some changes in borrowed DRAM to the log.
-    SkipCommit,
-    /// Clears a full log of borrowed DRAM without a flush.
-    ClearUnflushed,
-    /// Returns borrowed DRAM without reading its dirty pages back.
-    ReturnUnread,
-    /// Replays log records that are older than the data in flash.
-    ReplayOld,
 }
 
 /// A namespace.

@@ -49,7 +49,7 @@ pub(in crate::jbof) struct Present {
     pub(in crate::jbof) forgotten: RefCell<Vec<(usize, usize)>>,
     /// Consecutive periods in which it needed no more than it has.
     pub(in crate::jbof) calm: Cell<u32>,
-    /// Offers of its peers in the last period, for a canary only.
+    /// Offers of its peers in the last period, for a defect on purpose only.
     pub(in crate::jbof) seen: RefCell<Vec<(usize, usize, Descriptor)>>,
     pub(in crate::jbof) daemon: Cell<Option<TaskId>>,
     /// The power is off: ends waits for answers without a time limit.

@@ -64,7 +64,7 @@ use crate::ftl::blocks::Lane;
 use crate::ftl::collect::collecting::Cause;
 use crate::ftl::collect::nameless::{Nameless, units_in};
 use crate::ftl::collect::upkeep::Standing;
-use crate::ftl::config::{InjectedDefect, ROUND_UNITS};
+use crate::ftl::config::{Defect, ROUND_UNITS};
 use crate::ftl::core::Core;
 use crate::ftl::map::commits::pay_for_commits;
 use crate::ftl::map::table::Entry;
@@ -394,7 +394,7 @@ impl Collector {
         let Self { core, ticket, victims, erasing, erase_after, die, .. } = self;
         // A deallocation made units of the victim stale, and an older copy may lie elsewhere. Its record must
         // be durable before the erase, or recovery would bring the older copy back.
-        if !core.config.plp && core.config.canary != Some(InjectedDefect::EraseEarly) {
+        if !core.config.plp && !core.config.defect.has(Defect::EraseEarly) {
             let mut guard = core.state.borrow_mut();
             let state = &mut *guard;
             let target = *erase_after.get_or_insert(state.buffer.next_sequence());
@@ -411,7 +411,7 @@ impl Collector {
         let is_erased = |victim: &mut Emptied| victim.is_empty() && may_erase(&state, victim.block, *die);
         for victim in victims.extract_if(.., is_erased) {
             debug_assert!(
-                core.config.canary.is_some() || state.blocks.valid(victim.block) == 0,
+                !core.config.defect.is_none() || state.blocks.valid(victim.block) == 0,
                 "what is erased is nowhere else"
             );
             let priority = state.priority(*die, victim.cause);

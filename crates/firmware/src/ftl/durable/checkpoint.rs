@@ -10,7 +10,7 @@
 //! Collectors leave stripes unfinished while they have nothing to move. The root names those one by one, so
 //! that the first stripe does not wait for them.
 
-use crate::ftl::config::InjectedDefect;
+use crate::ftl::config::Defect;
 use crate::ftl::config::MediaError;
 use crate::ftl::core::Core;
 use crate::ftl::journal::root::{PageRun, Root};
@@ -31,7 +31,7 @@ pub(in crate::ftl) async fn run(core: Rc<Core>) {
         loop {
             let Some(next) = core.state.borrow_mut().checkpoints.next() else { break };
             let (turn, is_shutdown) = next;
-            if is_shutdown && core.config.canary == Some(InjectedDefect::StallShutdown) {
+            if is_shutdown && core.config.defect.has(Defect::StallShutdown) {
                 std::future::pending::<()>().await;
             }
             let written = write_checkpoint(&core, is_shutdown).await;

@@ -30,7 +30,7 @@
 
 use crate::ftl::blocks::{Blocks, Marks, RecoveredBlock};
 use crate::ftl::buffer::UNTRACED;
-use crate::ftl::config::{Base, InjectedDefect};
+use crate::ftl::config::{Base, Defect};
 use crate::ftl::core::Core;
 use crate::ftl::finding::{Disagreement, Losses, UnitContent};
 use crate::ftl::journal::root::Root;
@@ -128,7 +128,7 @@ pub(in crate::ftl) async fn run(core: Rc<Core>) {
     // Pages reflect everything before `settled`, deallocations included.
     trims.retain(|trim| trim.sequence >= recovery.root.settled);
     let is_clean = recovery.root.is_clean && recovery.copies.is_empty() && before == 0;
-    if core.config.canary == Some(InjectedDefect::IgnoreTrims) {
+    if core.config.defect.has(Defect::IgnoreTrims) {
         trims.clear();
     }
     let recovered = recovery.decide(&trims) + recovery.find_gone().await;
@@ -337,9 +337,9 @@ impl<'a> Recovery<'a> {
     fn note(&mut self, lpa: u64, copy: Copy) {
         let rank = |copy: &Copy| (copy.sequence, copy.number);
         let best = self.copies.entry(lpa).or_insert(copy);
-        let is_better = match self.core.config.canary {
-            Some(InjectedDefect::OlderCopy) => rank(&copy) < rank(best),
-            _ => rank(&copy) > rank(best),
+        let is_better = match self.core.config.defect.has(Defect::OlderCopy) {
+            true => rank(&copy) < rank(best),
+            false => rank(&copy) > rank(best),
         };
         if is_better {
             *best = copy;
@@ -547,9 +547,9 @@ impl<'a> Recovery<'a> {
             Some(_) if written == Entry::BASE => self.is_in_base(lpa).then_some(0),
             Some(ppa) => core.flash.spare(ppa).filter(|spare| spare.lpa == lpa).map(|spare| spare.sequence),
         };
-        let is_newer = |sequence| match core.config.canary {
-            Some(InjectedDefect::OlderCopy) => copy.sequence < sequence,
-            _ => copy.sequence >= reflects && copy.sequence > sequence,
+        let is_newer = |sequence| match core.config.defect.has(Defect::OlderCopy) {
+            true => copy.sequence < sequence,
+            false => copy.sequence >= reflects && copy.sequence > sequence,
         };
         match said {
             // Damaged, and not moved: it stays an error.
@@ -814,7 +814,7 @@ impl<'a> Recovery<'a> {
 /// Returns the save of the capacitors to the buffer, as if it were written now. There is a slot for each
 /// unit.
 async fn restore_saved(core: &Core, saved: Dump) {
-    if core.config.canary == Some(InjectedDefect::ForgetDump) {
+    if core.config.defect.has(Defect::ForgetDump) {
         return;
     }
     for (spare, content) in saved.units {

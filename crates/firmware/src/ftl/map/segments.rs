@@ -8,7 +8,7 @@
 //! until the segment is flushed and the log cleared. Look-ups see it, so the drive continues meanwhile. Only
 //! the last change of each unit waits.
 
-use crate::ftl::config::InjectedDefect;
+use crate::ftl::config::Defect;
 use crate::ftl::map::frames::{Frames, Origin};
 use crate::ftl::map::redo::{LogPage, Record};
 use crate::ftl::map::table::Entry;
@@ -16,6 +16,7 @@ use crate::ftl::space::Space;
 use crate::placement::{Route, SiteLink};
 use crate::site::Site;
 use byteway_clock::Delay;
+use byteway_defect::Planted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
@@ -152,18 +153,18 @@ pub(in crate::ftl) struct Segments {
     turns: u64,
     pub(in crate::ftl) unpaid: Vec<Unpaid>,
     pub(in crate::ftl) figures: BorrowFigures,
-    canary: Option<InjectedDefect>,
+    defect: Planted<Defect>,
 }
 
 /// Maximum turns saved up for a burst.
 const TURNS_MOST: u64 = 4096;
 
-/// With a canary, one of this many commits is omitted.
+/// With a defect, one of this many commits is omitted.
 const SKIPPED_ONE_IN: u64 = 3;
 
 impl Segments {
-    pub(in crate::ftl) fn new(canary: Option<InjectedDefect>) -> Self {
-        Segments { canary, ..Self::default() }
+    pub(in crate::ftl) fn new(defect: Planted<Defect>) -> Self {
+        Segments { defect, ..Self::default() }
     }
 
     /// Adds a segment; `make` creates frames for its number.
@@ -286,9 +287,7 @@ impl Segments {
             Some(last) if last.route == route && last.lender.id() == segment.lender.id() => last.count += 1,
             _ => self.unpaid.push(Unpaid { route, lender: segment.lender.clone(), count: 1 }),
         }
-        if self.canary == Some(InjectedDefect::SkipCommit)
-            && self.figures.commits.is_multiple_of(SKIPPED_ONE_IN)
-        {
+        if self.defect.has(Defect::SkipCommit) && self.figures.commits.is_multiple_of(SKIPPED_ONE_IN) {
             return;
         }
         if segment.waiting.is_empty() && segment.log.commit(record).is_ok() {

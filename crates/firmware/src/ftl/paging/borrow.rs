@@ -35,7 +35,7 @@
 //! about five hundred pages of the cache, take no frame of it. At the end of life nothing is flushed any
 //! more.
 
-use crate::ftl::config::InjectedDefect;
+use crate::ftl::config::Defect;
 use crate::ftl::core::Core;
 use crate::ftl::map::Cache;
 use crate::ftl::map::segments::{Lender, LenderId, Segments};
@@ -55,7 +55,7 @@ pub(in crate::ftl) fn borrow_segments(core: &Rc<Core>, lender: &Lender, segments
         if map.segments.is_none() {
             core.tasks.borrow_mut().push(core.clock.spawn("map flusher", flush(core.clone())));
         }
-        let borrowed = map.segments.get_or_insert_with(|| Box::new(Segments::new(core.config.canary)));
+        let borrowed = map.segments.get_or_insert_with(|| Box::new(Segments::new(core.config.defect)));
         let pages = core.config.map_segment_pages;
         for _ in 0..segments {
             borrowed.add(lender, |number| map.frames.add_segment(number, pages));
@@ -174,7 +174,7 @@ async fn empty_segment(core: &Core, cache: &Cache, number: u32) -> bool {
                     cache.loaded(frame).notified().await;
                 }
             }
-            None if is_dirty && core.config.canary != Some(InjectedDefect::ReturnUnread) => {
+            None if is_dirty && !core.config.defect.has(Defect::ReturnUnread) => {
                 clean(core, cache, || is_dirty_in(core, page, frame, number).then_some(page)).await;
             }
             None => {
@@ -214,8 +214,7 @@ async fn flush_segment(core: &Core, cache: &Cache, number: u32) {
             });
             dirty.next()
         };
-        let Some((index, frame, page)) =
-            next.filter(|_| core.config.canary != Some(InjectedDefect::ClearUnflushed))
+        let Some((index, frame, page)) = next.filter(|_| !core.config.defect.has(Defect::ClearUnflushed))
         else {
             break;
         };

@@ -5,7 +5,7 @@
 //! The simulator knows the map anyway. Here it is rebuilt from bytes alone and then set to the result, so
 //! that a missing record, or one too many, becomes visible as a wrong version of a unit.
 
-use crate::ftl::config::InjectedDefect;
+use crate::ftl::config::Defect;
 use crate::ftl::core::Core;
 use crate::ftl::map::frames::Origin;
 use crate::ftl::map::page;
@@ -112,7 +112,7 @@ fn recover_page(
     segment: &Segment,
 ) -> u64 {
     let Origin { since, is_void } = state.map.frames.origin(frame);
-    let since = if core.config.canary == Some(InjectedDefect::ReplayOld) { 0 } else { since };
+    let since = if core.config.defect.has(Defect::ReplayOld) { 0 } else { since };
     let units = state.map.pages.units(page);
     let mut entries = in_flash(core, state, flash, page, is_void);
     let waiting = segment.waiting.range(units.clone());

@@ -40,7 +40,7 @@ pub(in crate::ftl) struct Wordlines {
     closed: Vec<Vec<(BlockId, u32)>>,
     /// Slot lists for reuse.
     spare: Vec<Vec<u32>>,
-    /// A deliberate defect: see [`InjectedDefect::TakeAlong`](crate::ftl::InjectedDefect::TakeAlong).
+    /// A defect on purpose: see [`Defect::TakeAlong`](crate::ftl::Defect::TakeAlong).
     takes_along: bool,
 }
 

@@ -1,13 +1,13 @@
 //! Life cycle of a tables namespace: opening and closing its store, and its Identify data.
 
-use crate::config::{CommandSet, ConfigError, CsdCanary, DriveConfig};
+use crate::config::{CommandSet, ConfigError, DriveConfig};
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
 use crate::controller::state::counters::add;
 use byteway_clock::Delay;
 use byteway_content::UNIT_BYTES;
 use byteway_firmware::MediaError;
-use byteway_tables::{Tables, TablesCanary, TablesConfig, TablesError, UnitExtent};
+use byteway_tables::{Tables, TablesConfig, TablesError, UnitExtent};
 use byteway_wire::nvme::{IdentifyNamespace, Status};
 use byteway_wire::{FromBytes, IntoBytes};
 use std::rc::Rc;
@@ -46,12 +46,8 @@ fn store_config(config: &DriveConfig, namespace: &Namespace) -> Option<TablesCon
     let extents = namespace.extents();
     let extents = extents.iter().map(|extent| UnitExtent { first: extent.first, count: extent.units });
     let tables_max = policy.tables_max;
-    let canary = match policy.canary {
-        Some(CsdCanary::CatalogFirst) => Some(TablesCanary::CatalogFirst),
-        Some(CsdCanary::OneByOne) => Some(TablesCanary::OneByOne),
-        Some(CsdCanary::ForeignZones) | None => None,
-    };
-    Some(TablesConfig { tables_max, canary, ..TablesConfig::new(extents.collect(), namespace.uid) })
+    let defect = policy.store_defect;
+    Some(TablesConfig { tables_max, defect, ..TablesConfig::new(extents.collect(), namespace.uid) })
 }
 
 /// Checks the drive configuration for this command set.

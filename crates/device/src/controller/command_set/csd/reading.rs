@@ -4,7 +4,7 @@
 //! Row groups that zone maps rule out are not read. Readers stay a few row groups ahead of the evaluation,
 //! which bounds memory.
 
-use crate::config::CsdCanary;
+use crate::config::Defect;
 use crate::controller::command_set::csd::failure::Failure;
 use crate::controller::core::Core;
 use byteway_clock::{Notify, SpanId};
@@ -222,9 +222,9 @@ impl Reading {
     /// Determines the reads for a row group; `None` if no row can match, or the query needs no more rows.
     async fn look(&self, index: usize) -> Result<Option<Coming>, Failure> {
         let meta = self.meta(&self.table.groups[index]).await?;
-        let canary = self.core.config.csd.as_ref().and_then(|policy| policy.canary);
-        let zones = match (canary, index.checked_sub(1)) {
-            (Some(CsdCanary::ForeignZones), Some(before)) => {
+        let defect = self.core.config.csd.as_ref().map(|policy| policy.defect).unwrap_or_default();
+        let zones = match index.checked_sub(1) {
+            Some(before) if defect.has(Defect::ForeignZones) => {
                 Some(self.meta(&self.table.groups[before]).await?)
             }
             _ => None,

@@ -7,7 +7,7 @@
 //! Stores of a slice take effect when the slice begins; its core time passes afterwards. Stores of an aborted
 //! run remain. Memory is not locked: the host may read and write it during a run.
 
-use crate::config::{CommandSet, ProgramsCanary, ProgramsPolicy};
+use crate::config::{CommandSet, Defect, ProgramsPolicy};
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::programs::table::{Run, SetRange, Table};
@@ -15,6 +15,7 @@ use crate::controller::command_set::slm::memory::{LocalMemory, memory_of};
 use crate::controller::core::Core;
 use crate::controller::namespace::Namespace;
 use byteway_clock::Delay;
+use byteway_defect::Planted;
 use byteway_firmware::WorkKind;
 use byteway_program::memory::{PARAMETERS, range_of};
 use byteway_program::{Denied, Machine, Memory, Progress, Trap, TrapCause};
@@ -40,8 +41,7 @@ struct Reached {
 struct RunMemory<'a> {
     parameters: &'a [u8],
     ranges: Vec<Reached>,
-    /// Injected defect: a store to the last bytes of a range is lost.
-    loses_stores: bool,
+    defect: Planted<Defect>,
 }
 
 impl RunMemory<'_> {
@@ -81,7 +81,9 @@ impl Memory for RunMemory<'_> {
         if !range.is_writable {
             return Err(Denied::ReadOnly);
         }
-        if self.loses_stores && at + bytes.len() as u64 == range.start + u64::from(range.bytes) {
+        if self.defect.has(Defect::LoseStore)
+            && at + bytes.len() as u64 == range.start + u64::from(range.bytes)
+        {
             return Ok(());
         }
         range.memory.write(at, bytes);
@@ -127,8 +129,7 @@ pub(crate) async fn execute(
     let ranges = ranges.iter().map(|range| reach(core, range)).collect::<Result<Vec<_>, _>>()?;
     let [first, second] = command.parameters;
     let arguments = [PARAMETERS, parameters.len() as u64, first, second, ranges.len() as u64];
-    let mut memory =
-        RunMemory { parameters, ranges, loses_stores: policy.canary == Some(ProgramsCanary::LoseStore) };
+    let mut memory = RunMemory { parameters, ranges, defect: policy.defect };
     let mut machine = Machine::new(arguments);
     let ended = loop {
         let before = machine.counts();

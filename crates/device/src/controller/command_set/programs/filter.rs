@@ -6,7 +6,7 @@
 //! One core filters the rows of a table, in order. Filters occupy no command slot and do not count for
 //! `runs_max`: the number of cursors limits them.
 
-use crate::config::{CommandSet, ProgramsCanary, ProgramsPolicy};
+use crate::config::{CommandSet, Defect, ProgramsPolicy};
 use crate::controller::command_set::programs::execute::{SLICE, spend};
 use crate::controller::command_set::programs::table::Run;
 use crate::controller::command_set::programs::table_of;
@@ -84,8 +84,8 @@ impl ProgramFilter {
             let weight = weights.of(&self.filter.counts().since(&before));
             spend(core, &self.run, weight).await;
             if went? {
-                let skips = core.config.programs.as_ref().and_then(|policy| policy.canary)
-                    == Some(ProgramsCanary::SkipRow);
+                let skips =
+                    core.config.programs.as_ref().is_some_and(|policy| policy.defect.has(Defect::SkipRow));
                 if skips && selected.last().is_some_and(|last| last + 1 == rows.count()) {
                     selected.pop();
                 }
