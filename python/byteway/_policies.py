@@ -8,7 +8,7 @@ import importlib
 import inspect
 import operator
 from collections.abc import Callable, Mapping
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, TypeAlias, Union
 
 from .errors import wrong
@@ -65,36 +65,52 @@ class StreamView(NamedTuple):
 _NOT_TOLD = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__", "__static_attributes__"}
 
 
-def _told(value: Any) -> Any:
+# Of a type that a Python program makes; others are in C, and their own versions.
+_HEAP_TYPE = 1 << 9
+
+
+def _told(value: Any, within: tuple[int, ...] = ()) -> Any:
     """What tells a piece of code from others, the same in every process: an address does not."""
-    if isinstance(value, CodeType):
-        names = (value.co_names, value.co_varnames, value.co_freevars)
-        return (value.co_code.hex(), names, [_told(part) for part in value.co_consts])
-    if isinstance(value, functools.partial):
-        return ("partial", _told(value.func), _told(value.args), _told(sorted(value.keywords.items())))
-    if isinstance(value, MethodType):
-        return ("method", _told(value.__func__), type(value.__self__).__qualname__)
-    if isinstance(value, FunctionType):
-        # A method that calls `super` encloses its class, which is told already.
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        told = [part.__qualname__ if isinstance(part, type) else _told(part) for part in cells]
-        return (value.__qualname__, _told(value.__code__), _told(value.__defaults__), _told(value.__kwdefaults__), told)
-    if isinstance(value, (staticmethod, classmethod)):
-        return (type(value).__name__, _told(value.__func__))
-    if isinstance(value, property):
-        return ("property", _told(value.fget))
-    if isinstance(value, type):
-        own = sorted((name, _told(part)) for name, part in vars(value).items() if name not in _NOT_TOLD)
-        return (value.__qualname__, own, [_told(base) for base in value.__bases__ if base is not object])
-    if isinstance(value, (tuple, list)):
-        return [_told(part) for part in value]
-    if isinstance(value, frozenset):
-        return sorted(repr(part) for part in value)
     if value is None or value is ... or isinstance(value, (bool, int, float, complex, str, bytes)):
         return repr(value)
-    if callable(value) and isinstance(getattr(type(value), "__call__", None), FunctionType):
-        return (type(value).__qualname__, _told(type(value).__call__))
-    return type(value).__qualname__
+    if id(value) in within:
+        return "itself"
+    inner = (*within, id(value))
+
+    def told(part: Any) -> Any:
+        return _told(part, inner)
+
+    if isinstance(value, CodeType):
+        names = (value.co_names, value.co_varnames, value.co_freevars)
+        return (value.co_code.hex(), names, [told(part) for part in value.co_consts])
+    if isinstance(value, functools.partial):
+        return ("partial", told(value.func), told(value.args), told(value.keywords))
+    if isinstance(value, MethodType):
+        return ("method", told(value.__func__), told(value.__self__))
+    if isinstance(value, FunctionType):
+        cells = [told(cell.cell_contents) for cell in value.__closure__ or ()]
+        return (value.__qualname__, told(value.__code__), told(value.__defaults__), told(value.__kwdefaults__), cells)
+    if isinstance(value, (staticmethod, classmethod)):
+        return (type(value).__name__, told(value.__func__))
+    if isinstance(value, property):
+        return ("property", told(value.fget))
+    if isinstance(value, type):
+        if not value.__flags__ & _HEAP_TYPE:
+            return value.__qualname__
+        own = sorted((name, repr(told(part))) for name, part in vars(value).items() if name not in _NOT_TOLD)
+        return (value.__qualname__, own, [told(base) for base in value.__bases__ if base is not object])
+    if isinstance(value, ModuleType):
+        return ("module", value.__name__)
+    if isinstance(value, (tuple, list)):
+        return [told(part) for part in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(repr(told(part)) for part in value)
+    if isinstance(value, Mapping):
+        return sorted((repr(told(key)), repr(told(part))) for key, part in value.items())
+    if callable(getattr(value, "tobytes", None)):  # An array of numpy, say.
+        return (type(value).__qualname__, value.tobytes().hex())
+    # An object: its class, and what it has.
+    return (told(type(value)), told(getattr(value, "__dict__", None)))
 
 
 def _version(function: Callable[..., Any]) -> str:
@@ -113,15 +129,15 @@ def _imported(path: str) -> Any:
         raise wrong(f"the policy {path!r} can't be imported: {error}", "the module must be on sys.path wherever points run") from error
 
 
-def _takes_three(function: Callable[..., Any]) -> bool:
-    """Whether a function can be called with three arguments."""
+def _takes_view(function: Callable[..., Any]) -> bool:
+    """Whether a function asks for the view: by a third argument that it needs, or one of that name."""
     try:
-        inspect.signature(function).bind(None, None, None)
-    except TypeError:
-        return False
+        parameters = inspect.signature(function).parameters.values()
     except ValueError:  # One in C need not say.
         return False
-    return True
+    places = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    needed = [each for each in places if each.default is each.empty]
+    return len(needed) > 2 or any(each.name == "view" for each in places[2:3])
 
 
 def _victim(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -129,7 +145,7 @@ def _victim(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         import numpy
     except ImportError as error:
         raise wrong("a victim policy gets arrays of numpy, which is not installed", "pip install numpy") from error
-    with_view = _takes_three(function)
+    with_view = _takes_view(function)
 
     def choose(valid: bytes, age: bytes, die: int, units: int, random: int) -> int:
         # Arrays over the bytes that the drive wrote, which nothing writes again: a function may keep them.

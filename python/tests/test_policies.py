@@ -106,6 +106,15 @@ def test_a_third_argument_is_the_view(writes: dict[str, Any]) -> None:
     assert [view.random for view in seen] == randoms, "from the scenario's seed"
 
 
+# Whoever gives a third argument a value means that one.
+def test_a_default_value_is_kept(writes: dict[str, Any]) -> None:
+    def weighs(valid: Column, age: Column, weight: float = 0.5) -> int:
+        assert weight == 0.5
+        return emptiest(valid, age)
+
+    byteway.run(writes, policies={"victim": weighs})
+
+
 class Separate:
     """What the host writes, and what is moved: as the drive itself."""
 
@@ -232,6 +241,28 @@ def test_versions_tell_code_apart_and_nothing_else() -> None:
     classes = ["class f:\n    n = 1", "class f:\n    n = 2", "class f:\n    def place(self, v): return 0", "class f(dict): pass"]
     made += [of(text) for text in classes]
     assert [_version(of(text)) for text in classes] == [_version(each) for each in made[-4:]]
+
+    class Keeps:
+        def __init__(self, by: Any) -> None:
+            self.by = by
+
+        def choose(self, valid: Column, age: Column) -> int:
+            return 0
+
+        def __call__(self, valid: Column, age: Column) -> int:
+            return 0
+
+    def within(by: Any) -> Any:
+        class Inner:
+            of = by
+
+        return lambda valid, age: Inner
+
+    for by in (1, 2, {"a": 1}, {"a": 2}, {1, 2}, [1, {2}], Keeps(1), Keeps(2), np.arange(3), np.arange(4)):
+        made += [Keeps(by), Keeps(by).choose, within(by)]
+    itself: list[Any] = []
+    itself.append(itself)
+    made.append(Keeps(itself))
     versions = [_version(function) for function in made]
     assert len(set(versions)) == len(versions)
     assert [_version(of(text)) for text in texts] == versions[: len(texts)]

@@ -274,17 +274,10 @@ impl Die {
                 None => Err(format!("none of {priority:?} waits")),
             }
         });
-        let Some(class) = chosen else { return self.next() };
-        // An erase never overtakes a waiting read of its superblock.
-        let erased = match self.queue.first_of(class)? {
-            Operation { verb: Verb::Erase, block, .. } => Some(*block),
-            _ => None,
-        };
-        let reads = |class: &usize| {
-            self.queue.of(*class).any(|operation| operation.is_read() && Some(operation.block) == erased)
-        };
-        let read = erased.and_then(|_| (0..Priority::COUNT).find(reads));
-        self.next_of(read.unwrap_or(class))
+        match chosen {
+            Some(class) => self.next_of(class),
+            None => self.next(),
+        }
     }
 
     /// What waits of a priority.
@@ -320,10 +313,10 @@ impl Die {
     /// The priority of a waiting read of `block`, which must go before an erase of it; otherwise the erase's
     /// own priority.
     fn before_erase(&self, class: usize, block: BlockId) -> usize {
-        let waits = |lower: &usize| {
-            self.queue.of(*lower).any(|operation| operation.is_read() && operation.block == block)
+        let waits = |other: &usize| {
+            self.queue.of(*other).any(|operation| operation.is_read() && operation.block == block)
         };
-        (class + 1..Priority::COUNT).find(waits).unwrap_or(class)
+        (0..Priority::COUNT).find(waits).unwrap_or(class)
     }
 
     /// The priority of a waiting read for which `work` should be suspended: not one of the stripes that it is

@@ -1,7 +1,7 @@
 //! A policy that a drive asks, and what it did wrong.
 
-use crate::named::Named;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::kind::Kind;
+use crate::named::{Named, caught};
 
 /// A policy of a drive, with its random numbers.
 pub struct Asked<P: ?Sized, R> {
@@ -16,7 +16,7 @@ pub struct Asked<P: ?Sized, R> {
     fault: Option<String>,
 }
 
-impl<P: ?Sized, R> Asked<P, R> {
+impl<P: Kind + ?Sized, R> Asked<P, R> {
     /// Makes the drive's policy. `kind` is what it decides, in a word.
     pub fn new(kind: &'static str, named: &Named<P>, random: R) -> Self {
         let (name, is_added) = (named.name().to_owned(), named.hash().is_some());
@@ -30,12 +30,7 @@ impl<P: ?Sized, R> Asked<P, R> {
         }
         let Asked { kind, name, is_added, policy, random, fault } = self;
         // One of a user's may panic: that is a fault of it, and none of the drive.
-        let decided = catch_unwind(AssertUnwindSafe(|| ask(policy, random)));
-        let decided = decided.unwrap_or_else(|panic| {
-            let what = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-            let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            Err(format!("it panicked: {what}"))
-        });
+        let decided = caught(|| ask(policy, random)).unwrap_or_else(|what| Err(format!("it {what}")));
         decided
             .map_err(|what| {
                 debug_assert!(*is_added, "the built-in policy {name}: {what}");

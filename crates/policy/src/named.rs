@@ -4,6 +4,7 @@ use crate::argument::WrongArgument;
 use crate::kind::{Added, Kind, Make};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A policy under its name, from which each drive makes its own.
@@ -34,11 +35,6 @@ impl<P: ?Sized> Named<P> {
     pub fn hash(&self) -> Option<&str> {
         self.hash.as_deref()
     }
-
-    /// One for a drive.
-    pub fn make(&self) -> Box<P> {
-        (self.make)()
-    }
 }
 
 impl<P: ?Sized> Clone for Named<P> {
@@ -49,6 +45,12 @@ impl<P: ?Sized> Clone for Named<P> {
 }
 
 impl<P: Kind + ?Sized> Named<P> {
+    /// One for a drive.
+    pub fn make(&self) -> Box<P> {
+        let panicked = |what: String| P::unmade(WrongArgument { what, help: String::new() });
+        caught(|| (self.make)()).unwrap_or_else(panicked)
+    }
+
     /// The built-in policy of this name, without an argument; None if it needs one, or there is none.
     pub fn built_in(name: &str) -> Option<Self> {
         let built_in = P::built_in().iter().find(|built_in| built_in.name == name)?;
@@ -165,16 +167,25 @@ impl<P: Kind + ?Sized> Set<P> {
                 (None, Arc::new(make))
             }
         };
-        let made = make(argument).map_err(UnknownPolicy::Argument)?;
-        if let Some(wrong) = made.wrong() {
-            return Err(UnknownPolicy::Argument(wrong));
-        }
+        let tried = caught(|| make(argument).and_then(|made| made.wrong().map_or(Ok(()), Err)));
+        let panicked =
+            |what| Err(WrongArgument { what, help: "the policy's code is at fault: mend it there".into() });
+        tried.unwrap_or_else(panicked).map_err(UnknownPolicy::Argument)?;
         let argument = argument.map(str::to_owned);
         // It was made with this argument just now; but code that is not built in may depend on more than that.
         let made = move || make(argument.as_deref()).unwrap_or_else(P::unmade);
         let build = if hash.is_some() { build.to_owned() } else { String::new() };
         Ok(Named { build, ..Named::new(text, hash, made) })
     }
+}
+
+/// What code of a user's returns, or that it panicked: a fault of it, and none of the program.
+pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let what = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+        let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        format!("panicked: {what}")
+    })
 }
 
 /// Whether a policy's name is that of a file with a program.
@@ -189,4 +200,54 @@ pub enum UnknownPolicy {
     Name,
     /// Its argument is wrong.
     Argument(WrongArgument),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::{BuiltIn, Made};
+
+    /// Says what it is.
+    trait Word {
+        fn word(&self) -> String;
+    }
+
+    struct Of(String);
+
+    impl Word for Of {
+        fn word(&self) -> String {
+            self.0.clone()
+        }
+    }
+
+    impl Kind for dyn Word {
+        fn built_in() -> &'static [BuiltIn<Self>] {
+            &[BuiltIn { name: "built-in", about: "", make: |_| Ok(Box::new(Of("built-in".into()))) }]
+        }
+
+        fn unmade(why: WrongArgument) -> Box<Self> {
+            Box::new(Of(why.what))
+        }
+    }
+
+    // Code of a user's may panic when it is made: the program has to say whose fault that is, with a place, and go on.
+    #[test]
+    fn a_panic_while_a_policy_is_made_is_a_wrong_argument() {
+        let made = |argument: Option<&str>| -> Made<dyn Word> {
+            let number: u32 = argument.expect("a number").parse().expect("a number");
+            Ok(Box::new(Of(number.to_string())))
+        };
+        let mut words = Set::<dyn Word>::default();
+        words.add("own".into(), Added { about: String::new(), hash: "1".into(), make: Arc::new(made) });
+        assert_eq!(words.find("own:7", "").map(|named| named.make().word()), Ok("7".into()));
+        for wrong in ["own", "own:x"] {
+            let Err(UnknownPolicy::Argument(found)) = words.find(wrong, "") else {
+                panic!("{wrong} was made")
+            };
+            assert!(found.what.starts_with("panicked: a number"), "{}", found.what);
+        }
+        // Made once, and not again.
+        let lost = Named::<dyn Word>::new("lost", Some("1".into()), || panic!("its file is gone"));
+        assert_eq!(lost.make().word(), "panicked: its file is gone");
+    }
 }

@@ -1,6 +1,6 @@
 //! Extracts the instructions from an object file that `clang --target=bpf -O2 -c` wrote: the executable section of a 64-bit little-endian
 //! ELF file for eBPF. A file that needs a linker is refused: instructions with relocations (maps, global variables, calls of functions that
-//! were not inlined) have no meaning on their own.
+//! were not inlined) have no meaning on their own. If it has symbols, the program is the one function that others could call.
 
 /// First bytes of an ELF file.
 pub const MAGIC: [u8; 4] = *b"\x7fELF";
@@ -8,11 +8,16 @@ pub const MAGIC: [u8; 4] = *b"\x7fELF";
 const EM_BPF: u16 = 247;
 /// Section types: program bits, relocations with and without addends.
 const SHT_PROGBITS: u32 = 1;
+const SHT_SYMTAB: u32 = 2;
 const SHT_RELA: u32 = 4;
 const SHT_REL: u32 = 9;
 /// Flag of an executable section.
 const SHF_EXECINSTR: u64 = 4;
 const SECTION_BYTES: usize = 64;
+const SYMBOL_BYTES: usize = 24;
+/// Kind of a symbol: a function. Binding of one that others can't call.
+const STT_FUNC: u8 = 2;
+const STB_LOCAL: u8 = 0;
 
 /// Why no instructions can be extracted from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +31,11 @@ pub enum ElfError {
     /// The number of sections with instructions is not one.
     #[error("the file has {0} sections with instructions, expected 1: put a single function into it")]
     Sections(usize),
+    /// It is not known where the program begins.
+    #[error(
+        "the file has {0} functions, expected 1: make the others `static inline`, so that they become a part of it"
+    )]
+    Functions(usize),
     /// The instructions need a linker.
     #[error(
         "the instructions have relocations: use no maps and no global variables, and inline all functions"
@@ -73,7 +83,7 @@ impl Section {
 /// The bytes of an object file's instructions.
 ///
 /// # Errors
-/// Not an eBPF object file, truncated, not exactly one section of instructions, or relocations.
+/// Not an eBPF object file, truncated, not exactly one section of instructions, several functions, or relocations.
 pub fn instructions(file: &[u8]) -> Result<&[u8], ElfError> {
     // Class 2 is 64 bits, data encoding 1 is little-endian.
     if file.get(..6) != Some(&[0x7f, b'E', b'L', b'F', 2, 1]) || u16_at(file, 18) != Some(EM_BPF) {
@@ -99,9 +109,25 @@ pub fn instructions(file: &[u8]) -> Result<&[u8], ElfError> {
     if sections.iter().any(is_relocated) {
         return Err(ElfError::Relocated);
     }
-    let range = || {
-        let start = usize::try_from(code.offset).ok()?;
-        file.get(start..start.checked_add(usize::try_from(code.bytes).ok()?)?)
-    };
-    range().ok_or(ElfError::CutOff("instructions"))
+    let code = part(file, code.offset, code.bytes).ok_or(ElfError::CutOff("instructions"))?;
+    let mut functions = Vec::new();
+    for table in sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
+        let symbols = part(file, table.offset, table.bytes).ok_or(ElfError::CutOff("symbols"))?;
+        let global = symbols.chunks_exact(SYMBOL_BYTES).filter(|symbol| {
+            let (kind, binding) = (symbol[4] & 0xf, symbol[4] >> 4);
+            kind == STT_FUNC && binding != STB_LOCAL && u16_at(symbol, 6).map(usize::from) == Some(index)
+        });
+        functions.extend(global.filter_map(|symbol| Some((u64_at(symbol, 8)?, u64_at(symbol, 16)?))));
+    }
+    match functions[..] {
+        // Without symbols, all of it.
+        [] => Ok(code),
+        [(start, bytes)] => part(code, start, bytes).ok_or(ElfError::CutOff("instructions of its function")),
+        _ => Err(ElfError::Functions(functions.len())),
+    }
+}
+
+fn part(bytes: &[u8], start: u64, length: u64) -> Option<&[u8]> {
+    let start = usize::try_from(start).ok()?;
+    bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
 }

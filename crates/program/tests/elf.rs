@@ -46,6 +46,39 @@ fn compiled() -> Vec<u8> {
     )
 }
 
+/// A symbol of the first section: kind, binding, value and size.
+fn symbol(kind: u8, binding: u8, value: u64, bytes: u64) -> Vec<u8> {
+    let mut symbol = vec![0; 24];
+    symbol[4] = binding << 4 | kind;
+    symbol[8..16].copy_from_slice(&value.to_le_bytes());
+    symbol[16..24].copy_from_slice(&bytes.to_le_bytes());
+    symbol
+}
+
+// A helper that stood before the function was run in its place, and its results were taken for the function's.
+#[test]
+fn a_helper_is_not_taken_for_the_function() {
+    let two = assemble(&[mov(R0, 1), exit(), mov(R0, 2), exit()]);
+    let of = |symbols: &[Vec<u8>]| {
+        let symbols = symbols.concat();
+        let data = [&two[..], &symbols].concat();
+        object(&data, &[section(1, 6, (64, 32), 0), section(2, 0, (96, symbols.len() as u64), 0)])
+    };
+    let (first, second) = (symbol(2, 1, 0, 16), symbol(2, 1, 16, 16));
+    assert_eq!(instructions(&of(std::slice::from_ref(&second))), Ok(&two[16..]));
+    assert_eq!(
+        instructions(&of(&[symbol(2, 0, 0, 16), second.clone()])),
+        Ok(&two[16..]),
+        "others can't call it"
+    );
+    assert_eq!(instructions(&of(&[symbol(1, 1, 0, 16), second.clone()])), Ok(&two[16..]), "it is data");
+    assert_eq!(instructions(&of(&[first, second])), Err(ElfError::Functions(2)));
+    assert_eq!(instructions(&of(&[])), Ok(&two[..]), "without symbols");
+    let cut_off = ElfError::CutOff("instructions of its function");
+    assert_eq!(instructions(&of(&[symbol(2, 1, 16, 24)])), Err(cut_off));
+    assert_eq!(instructions(&of(&[symbol(2, 1, u64::MAX, 8)])), Err(cut_off));
+}
+
 // Instructions of the wrong section would be another program; unresolved relocations would access the wrong addresses.
 #[test]
 fn the_one_function_is_found() {

@@ -160,6 +160,9 @@ impl RunPart {
     }
 }
 
+/// In notes of runs, or of parts of them, whose figures are of nothing.
+pub const NOTHING_MEASURED: &str = "nothing was measured";
+
 /// The meter that all jobs of a run share.
 pub struct Meter {
     /// Meters by job.
@@ -457,7 +460,7 @@ impl Meter {
     pub fn summary(&self, plans: &[JobPlan], part: RunPart, verify: bool, now: Time) -> Summary {
         let mut notes = Vec::new();
         let begin = self.begin.get().unwrap_or_else(|| {
-            notes.push("the run ended during the warm-up: nothing was measured".to_owned());
+            notes.push(format!("the run ended during the warm-up: {NOTHING_MEASURED}"));
             now
         });
         let meters = self.jobs.borrow();
@@ -496,10 +499,9 @@ impl Meter {
         let has_begun = self.begin.get().is_some() && !own.is_empty();
         let has_failed = own.iter().any(|job| !meters[*job].faults.errors.is_empty());
         if has_begun && ios == 0 && !has_failed && self.completed.get() > 0 {
-            notes.push(
-                "no I/O ended after the warm-up: nothing was measured; choose a longer run, or a shorter warm-up or `ramp_time`"
-                    .to_owned(),
-            );
+            notes.push(format!(
+                "no I/O ended after the warm-up: {NOTHING_MEASURED}; choose a longer run, or a shorter warm-up or `ramp_time`"
+            ));
         }
         let bytes = jobs.iter().map(|job| u128::from(job.bytes)).sum::<u128>();
         let per_second = |count: u128| ratio(count * 1_000_000_000_000, elapsed_ps.into());

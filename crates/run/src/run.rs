@@ -24,7 +24,8 @@ use byteway_results::summary::{
 };
 use byteway_results::timeline::{Timeline, TrackDrive, TrackLayout};
 use byteway_results::{
-    IoRecorder, MeasuredDrive, Meter, Parts, RunPart, SeriesRecorder, Snapshot, store, upkeep, wear,
+    IoRecorder, MeasuredDrive, Meter, NOTHING_MEASURED, Parts, RunPart, SeriesRecorder, Snapshot, store,
+    upkeep, wear,
 };
 use byteway_scenario::{AddedPolicy, Attached, DrivePlan, Scenario};
 use byteway_text::interrupt::Interrupt;
@@ -632,7 +633,12 @@ impl RunContext {
         summary.notes.extend(recorded.note.clone());
         summary.notes.extend(steadiness::notes(&recorded.series, &scenario.jobs, &scenario.drives[0].plan));
         if let [_] = &measured[..] {
-            summary.notes.extend(steadiness::rough_start(scenario, 0, summary.has_writes()));
+            summary.notes.extend(steadiness::rough_start(
+                scenario,
+                0,
+                summary.has_writes(),
+                measured[0].begin.host_bytes,
+            ));
             let collected = measured[0].units(|ftl| ftl.blocks_collected);
             summary.notes.extend(steadiness::other_spare(scenario, 0, collected));
             let wear = ends.into_iter().next().map(|end| end.wear);
@@ -645,14 +651,19 @@ impl RunContext {
             part.drive = scenario.drives[drive].plan.name.clone();
             let inputs = scenario.notes(drive);
             let collected = measured[drive].units(|ftl| ftl.blocks_collected);
-            let mut rough = steadiness::rough_start(scenario, drive, part.has_writes());
+            let written_before = measured[drive].begin.host_bytes;
+            let mut rough = steadiness::rough_start(scenario, drive, part.has_writes(), written_before);
             rough.extend(steadiness::other_spare(scenario, drive, collected));
+            let nothing = part.notes.iter().filter(|note| note.contains(NOTHING_MEASURED)).cloned();
+            let nothing: Vec<String> = nothing.filter(|note| !summary.notes.contains(note)).collect();
             part.notes.extend(recorded.note.clone());
             let jobs: Vec<JobPlan> = scenario.jobs_of(drive).cloned().collect();
             part.notes.extend(steadiness::notes(own, &jobs, &scenario.drives[drive].plan));
             part.notes.extend(rough.clone());
             let name = part.drive.as_deref().unwrap_or_default();
-            summary.notes.extend(inputs.into_iter().chain(rough).map(|note| format!("drive {name}: {note}")));
+            summary.notes.extend(
+                inputs.into_iter().chain(rough).chain(nothing).map(|note| format!("drive {name}: {note}")),
+            );
             summary.drives.push(part);
         }
         for (job, plan) in summary.jobs.iter_mut().zip(&scenario.jobs) {

@@ -80,6 +80,9 @@ impl ArrayPlan {
     }
 }
 
+/// Overprovisioning in per cent up to which one that a small drive can have is looked for.
+const OP_SEARCHED: u32 = 1000;
+
 impl DrivePlan {
     /// The drives that it consists of: the members of an array, or itself.
     pub fn members(&self) -> impl Iterator<Item = &DrivePlan> {
@@ -310,11 +313,19 @@ impl DriveDraft<'_> {
         let fits = profile
             .capacity_with_its_spare(capacity)
             .map(|fits| format!("choose capacity = \"{fits}\", or "));
-        let help = format!(
-            "{}set override.firmware.op = \"{:.0} %\", which this capacity has",
-            fits.unwrap_or_default(),
-            100.0 * profile.spare(geometry)
-        );
+        // More spare makes more blocks, of which a whole one may be another spare again.
+        let has_it = |percent: &u32| {
+            let mut other = profile.clone();
+            other.firmware.op = Percent((*percent).into());
+            other.geometry(capacity).is_ok_and(|geometry| other.has_its_spare(&geometry))
+        };
+        let least = (profile.firmware.op.0 as u32).max(1);
+        let help = match (least..=OP_SEARCHED).find(has_it) {
+            Some(percent) => {
+                format!("{}set override.firmware.op = \"{percent} %\"", fits.unwrap_or_default())
+            }
+            None => format!("{}choose smaller superblocks, or fewer dies", fits.unwrap_or_default()),
+        };
         self.fault("precondition", &what, &help)
     }
 

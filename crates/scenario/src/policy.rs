@@ -156,6 +156,11 @@ fn program<P: ?Sized, M: Fn() -> Box<P> + Send + Sync + 'static>(
     verify: impl FnOnce(&[u8]) -> Result<M, NoProgram>,
 ) -> Result<Named<P>, KeyError> {
     let path = folder.join(text);
+    // A pipe that nobody writes to would be read for ever.
+    if std::fs::metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let what = format!("`{key}` = `{}` is no file", excerpt(text));
+        return Err(fault(key, what, "name an object file: clang --target=bpf -O2 -c"));
+    }
     let file = read_small_bytes(&path, "policy")
         .map_err(|error| fault(key, format!("`{key}`: {}", error.what), error.help))?;
     let make = verify(&file).map_err(|error| {

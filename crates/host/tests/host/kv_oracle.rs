@@ -189,6 +189,28 @@ fn of_two_deletes_the_one_that_was_replaced_is_not_found() {
     );
 }
 
+// A flushed delete was taken for one in doubt beside it, and its pair could come back after a cut.
+#[test]
+fn a_delete_that_was_flushed_stays_so_beside_one_in_doubt() {
+    let mut oracle = KvOracle::new(3).with_power_cuts(false);
+    let old = stored(&mut oracle, 1, 10);
+    let flush = oracle.begin_flush();
+    oracle.end_flush(flush);
+    let view = oracle.begin_read();
+    let (first, store, second) =
+        (oracle.begin_delete(key(1)), oracle.begin_store(key(1), 20), oracle.begin_delete(key(1)));
+    oracle.end(store, KvOutcome::Done);
+    oracle.end(second, KvOutcome::Done);
+    let flush = oracle.begin_flush();
+    oracle.end_flush(flush);
+    oracle.end(first, KvOutcome::Uncertain);
+    assert!(may_be(&mut oracle, 1, None));
+    oracle.end_read(view);
+    oracle.cut_power();
+    assert!(!may_be(&mut oracle, 1, Some(&old)), "it was deleted, and that was flushed");
+    assert!(may_be(&mut oracle, 1, None));
+}
+
 /// A store that has succeeded, and its value.
 fn stored(oracle: &mut KvOracle, index: u8, bytes: u32) -> Vec<u8> {
     let token = oracle.begin_store(key(index), bytes);

@@ -16,8 +16,9 @@
 use super::{DrivePoint, Point, Series};
 use byteway_content::UNIT_BYTES;
 use byteway_firmware::Base;
+use byteway_scenario::profile::Geometry;
 use byteway_scenario::{DrivePlan, Scenario};
-use byteway_workload::{Distribution, Issue, JobPlan, Source};
+use byteway_workload::{Distribution, Issue, JobPlan, Kind, Source};
 
 /// Prefix of these notes.
 pub const NOT_STEADY: &str = "not steady:";
@@ -186,17 +187,37 @@ const SUPERBLOCKS_LEAST: f64 = 8.0;
 pub const SETTLED_DRIVES_MOST: usize = 8;
 /// Share of a drive that its jobs have to overwrite for the steady state of the whole.
 const OVERWRITTEN_LEAST: f64 = 0.9;
+/// Writes that fill a superblock, at least, for them to be as good as single units: of longer ones a superblock holds few, and loses much at once.
+const SUPERBLOCK_WRITES_LEAST: u64 = 64;
 
 /// Notes for a drive that is overwritten from its constructed steady state on and measured from there, if that is not the steady state
-/// of these writes, or only close to it. `number` is the index of the drive in the scenario.
-pub fn rough_start(scenario: &Scenario, number: usize, writes: bool) -> Vec<String> {
+/// of these writes, or only close to it. `number` is the index of the drive in the scenario; `written_before` are the bytes that the host had
+/// written to it when measuring began.
+pub fn rough_start(scenario: &Scenario, number: usize, writes: bool, written_before: u64) -> Vec<String> {
     let drive = &scenario.drives[number].plan;
-    let is_from_the_start = scenario.warmup.is_none() && scenario.jobs_of(number).any(|job| job.ramp.0 == 0);
-    if drive.precondition != Base::Steady || !writes || !is_from_the_start {
+    if drive.precondition != Base::Steady || !writes {
         return Vec::new();
     }
-    let found = [few_superblocks(drive), other_writes(scenario, number), measured_once(scenario, number)];
-    found.into_iter().flatten().map(|what| format!("rough start: {what}")).collect()
+    let is_from_the_start = scenario.warmup.is_none() && scenario.jobs_of(number).any(|job| job.ramp.0 == 0);
+    let of_start =
+        || [few_superblocks(drive), measured_once(scenario, number), other_turns(scenario, number)];
+    let of_start = is_from_the_start.then(of_start).into_iter().flatten();
+    let found = of_start.chain([other_writes(scenario, number, written_before)]).flatten();
+    found.map(|what| format!("rough start: {what}")).collect()
+}
+
+/// How much dies leave to writes, and so to garbage collection, depends on the order in which they serve what waits. The state is constructed
+/// from their time alone.
+fn other_turns(scenario: &Scenario, number: usize) -> Option<String> {
+    let DrivePlan { policies, profile, .. } = &scenario.drives[number].plan;
+    let reads = |job: &JobPlan| !matches!(&job.source, Source::Synthetic(own) if !own.rw.has_reads());
+    let suspends = profile.flash.suspend.as_ref().is_some_and(|suspend| suspend.most > 0);
+    let is_other = !policies.schedule.is_default() || suspends && scenario.jobs_of(number).any(reads);
+    is_other.then(|| {
+        "the steady state is constructed as if dies served what waits by `flash.schedule = \"priority\"`, without suspensions: write amplification \
+         may begin far from where it goes; set `ramp_time` to exclude the start"
+            .to_owned()
+    })
 }
 
 fn few_superblocks(drive: &DrivePlan) -> Option<String> {
@@ -214,16 +235,27 @@ fn few_superblocks(drive: &DrivePlan) -> Option<String> {
 
 /// What is constructed is the state that uniform random overwrites of the whole drive leave. Another order leaves another, which a drive
 /// reaches by the time that most of it was overwritten.
-fn other_writes(scenario: &Scenario, number: usize) -> Option<String> {
+fn other_writes(scenario: &Scenario, number: usize, written_before: u64) -> Option<String> {
     let drive = &scenario.drives[number].plan;
+    let Geometry { planes, pages, page_bytes, .. } = drive.geometry;
+    let long_bytes = u64::from(planes) * u64::from(pages) * u64::from(page_bytes) / SUPERBLOCK_WRITES_LEAST;
     let mut order = None;
     let mut ranges: Vec<(u32, u64, u64)> = Vec::new();
     for job in scenario.jobs_of(number) {
         let is = match &job.source {
-            Source::Synthetic(own) if !own.rw.has_writes() => continue,
+            Source::Synthetic(own) if !own.rw.has_writes() => {
+                if own.rw.kinds().contains(&Kind::Trim) {
+                    order.get_or_insert(format!("job {} trims blocks", job.name));
+                }
+                continue;
+            }
             Source::Synthetic(own) if own.rw.is_sequential() => Some("sequential"),
             Source::Synthetic(own) if own.rw.trims_then_writes() => Some("each behind a trim"),
-            Source::Synthetic(own) => (own.distribution != Distribution::Uniform).then_some("skewed"),
+            Source::Synthetic(own) if own.distribution != Distribution::Uniform => Some("skewed"),
+            Source::Synthetic(own) => {
+                let longest = u64::from(own.lengths.get(Kind::Write).max()) * u64::from(job.lba_bytes);
+                (longest > long_bytes).then_some("long")
+            }
             Source::Trace(_) => Some("those of a trace"),
             // Nobody knows beforehand in which order it writes.
             Source::Own(_) => Some("those of a source that is not built in"),
@@ -243,6 +275,9 @@ fn other_writes(scenario: &Scenario, number: usize) -> Option<String> {
         let begin = if behind.0 == nsid { begin.max(behind.1) } else { begin };
         blocks += end.saturating_sub(begin);
         behind = (nsid, if behind.0 == nsid { end.max(behind.1) } else { end });
+    }
+    if written_before >= blocks.saturating_mul(drive.lba_bytes.into()) {
+        return None;
     }
     let share = blocks as f64 / (drive.namespace_blocks * u64::from(drive.namespaces)) as f64;
     let few = || format!("jobs write to {:.3} % of it", 100.0 * share);

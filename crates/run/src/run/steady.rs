@@ -106,16 +106,11 @@ fn settle(
     alone: &[SteadyLoad],
     interrupt: &Interrupt,
 ) -> Result<(), RunError> {
-    let is_timed = |job: &JobPlan| job.phase == 0 && job.count.is_none() && job.io_bytes.is_none();
-    let are_timed = loaded.jobs.iter().all(is_timed);
     for round in 1..=*ROUNDS.end() {
         if closed.iter().all(|number| rate(loaded.drives[*number].plan.steady_load).is_none()) {
             break;
         }
-        let mut endless = loaded.clone();
-        // A short run would be over before its rate is known.
-        endless.jobs.iter_mut().filter(|_| are_timed).for_each(|job| job.runtime = None);
-        let found = loads(&endless, steady, interrupt)?;
+        let found = loads(loaded, steady, interrupt)?;
         let mut is_settled = true;
         for ((number, alone), found) in steady.iter().zip(alone).zip(found) {
             let own = &mut loaded.drives[*number].plan.steady_load;
@@ -262,6 +257,9 @@ impl Done {
 struct Observed {
     first: Option<Done>,
     last: Option<Done>,
+    /// Where it would count from, had its write buffer not filled meanwhile: if the jobs end before it is known how it goes on, what there is
+    /// has to do. A moment in which nothing was written would be taken for a drive that can't.
+    before: Option<Done>,
 }
 
 impl Observed {
@@ -274,8 +272,11 @@ impl Observed {
             None if now.written >= WRITTEN_UNITS / 4 => self.first = Some(now),
             Some(first) if is_long || now.written - first.written >= WRITTEN_UNITS / 4 * 3 => {
                 let fills = 100 * now.buffered.abs_diff(first.buffered) > FILLS_PERCENT * now.slots;
-                (self.first, self.last) =
-                    if fills && !is_long { (Some(now), None) } else { (Some(first), Some(now)) };
+                if fills && !is_long {
+                    (self.first, self.before) = (Some(now), Some(first));
+                } else {
+                    self.last = Some(now);
+                }
             }
             None if is_long => self.last = Some(now),
             _ => {}
@@ -285,6 +286,14 @@ impl Observed {
 
 /// The loads of the drives `steady`, from the beginning of their jobs.
 fn loads(scenario: &Scenario, steady: &[usize], interrupt: &Interrupt) -> Result<Vec<SteadyLoad>, RunError> {
+    let mut endless = scenario.clone();
+    let is_timed = |job: &JobPlan| job.phase == 0 && job.count.is_none() && job.io_bytes.is_none();
+    let is_closed = |job: &JobPlan| job.issue == Issue::Closed;
+    if endless.jobs.iter().all(is_timed) && endless.jobs.iter().any(is_closed) {
+        // A short run would be over before its rate is known. That of an open loop is given.
+        endless.jobs.iter_mut().for_each(|job| job.runtime = None);
+    }
+    let scenario = &endless;
     let executor = Executor::new();
     executor.leap();
     let clock = executor.clock().clone();
@@ -331,7 +340,8 @@ fn loads(scenario: &Scenario, steady: &[usize], interrupt: &Interrupt) -> Result
     result?;
     let (began, now) = (context.began.get().unwrap_or_default(), clock.now());
     let of_drive = |(number, observed): (&usize, &Observed)| {
-        let first = observed.first.unwrap_or(Done { at: began, ..Done::default() });
+        let first = if observed.last.is_some() { observed.first } else { observed.before.or(observed.first) };
+        let first = first.unwrap_or(Done { at: began, ..Done::default() });
         let last = observed.last.unwrap_or_else(|| Done::of(&context.world.drives()[*number], now));
         let paced = match &context.world.drives()[*number].layers()[..] {
             [layer] => layer.paced_state(),

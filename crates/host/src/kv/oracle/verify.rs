@@ -194,12 +194,13 @@ impl KvOracle {
         // What was replaced before is not what was found, though it may hold the same: a key can be deleted twice, with a store in
         // between. Of several deletes it is unknown which one was found, and one of them may not be on the media.
         let may = |record: &Record| record.held == held && replaced_at(history, record) >= from;
-        let Some(found) = history.iter().rposition(may) else { return };
-        let is_durable =
-            history.iter().filter(|record| may(record)).all(|record| record.is_durable || record.is_left);
+        // Those that are stay as they are: what they replaced on the media is gone.
+        let is_kept = |record: &Record| record.is_durable || record.is_left;
+        let in_doubt = history.iter().rposition(|record| may(record) && !is_kept(record));
+        let Some(found) = in_doubt.or_else(|| history.iter().rposition(may)) else { return };
         let found = &mut history[found];
         (found.begin, found.end, found.is_certain) = (now, now, true);
-        found.is_durable = is_durable || protected;
+        found.is_durable |= found.is_left || protected;
         if !found.is_durable {
             self.unflushed.insert(key);
         }
