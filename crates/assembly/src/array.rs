@@ -16,9 +16,9 @@ use byteway_array::{Array, ArrayConfig, ArrayError, Bridge, Initial, Nvram, Nvra
 use byteway_clock::{Clock, Delay, Station};
 use byteway_device::{Backing, ConfigError, DriveConfig};
 use byteway_firmware::{Placement, Route, Site};
-use byteway_host::driver::{Completion, Driver, DriverConfig, QueueConfig};
-use byteway_host::member::{MemberConfig, MemberDrive};
+use byteway_host::{Completion, Driver, DriverConfig, QueueConfig};
 use byteway_host::{DriverError, HostCosts, PointerKind, Port};
+use byteway_host::{MemberConfig, MemberDrive};
 use byteway_link::{Memory, PcieConfig};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::rc::Rc;

@@ -24,7 +24,7 @@ use byteway_clock::{Clock, Delay, Rate, Station};
 use byteway_device::{ConfigError, ControllerConfig, Drive, DriveConfig, NamespaceConfig, SiteConfig};
 use byteway_firmware::{Base, Ftl, FtlConfig, FtlError, Placement, Route, Site};
 use byteway_flash::{Far, Geometry, Gone, Medium};
-use byteway_host::driver::{Completion, Driver, DriverConfig, QueueConfig};
+use byteway_host::{Completion, Driver, DriverConfig, QueueConfig};
 use byteway_host::{DriverError, HostCosts, PointerKind, Port};
 use byteway_link::{Generation, Memory, PcieConfig, Switch, SwitchConfig};
 use byteway_world::{DriveBay, PoweredDrive};

@@ -15,7 +15,7 @@
 
 use byteway_clock::{Clock, Notify};
 use byteway_firmware::{Placement, WorkKind};
-use byteway_host::driver::{Data, Driver};
+use byteway_host::{Data, Driver};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::vendor::collection::{CollectionLog, CollectionWindow};
 use byteway_wire::nvme::{AsyncEvent, NSID_ALL, SetFeatures, fid, lid};

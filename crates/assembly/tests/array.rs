@@ -13,7 +13,7 @@ use byteway_content::{BlockSize, Keep};
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::{Geometry, Medium};
-use byteway_host::driver::Completion;
+use byteway_host::Completion;
 use byteway_host::{BaseState, Client, HostCosts, IoBuffer, Oracle};
 use byteway_link::Memory;
 use byteway_testkit::{drive_config, link_config};

@@ -8,9 +8,9 @@
 use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Notify};
 use byteway_content::BlockSize;
-use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
-use byteway_host::io::{Client, ClientConfig};
-use byteway_host::oracle::{BaseState, Oracle};
+use byteway_host::{BaseState, Oracle};
+use byteway_host::{Client, ClientConfig};
+use byteway_host::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{Method, Port, Rules};
 use byteway_run::build;
 use byteway_run::run::{Session, run_observed};

@@ -9,7 +9,7 @@ use byteway_content::Keep;
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig};
 use byteway_firmware::{Base, FtlConfig};
 use byteway_flash::{Far, FaultPlan, Geometry, Medium, Timing};
-use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
+use byteway_host::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{PointerKind, Port};
 use byteway_link::HostEnd;
 use byteway_testkit::{SmallWorld, drive_config};

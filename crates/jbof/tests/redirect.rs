@@ -11,11 +11,11 @@ use byteway_clock::{Clock, Delay, Executor, Time};
 use byteway_content::BlockSize;
 use byteway_device::{Drive, Loan};
 use byteway_firmware::{Placement, Route, Site};
-use byteway_host::driver::{DriverConfig, QueueConfig};
 use byteway_host::{
     Client, ClientConfig, Driver, IoBuffer, Method, Oracle, Port, QueuePair, Redirection, RedirectionFigures,
     Rules, ShadowId,
 };
+use byteway_host::{DriverConfig, QueueConfig};
 use byteway_jbof::fabric::{Fabric, FabricConfig, Node};
 use byteway_link::Memory;
 use byteway_testkit::{drive_config, link_config};

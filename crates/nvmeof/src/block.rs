@@ -9,7 +9,7 @@
 
 use crate::merge::{Gathering, Joined, Offer};
 use byteway_clock::{Awaited, Clock, Delay, Notify, Permit, Semaphore, SpanId, Stage, Station};
-use byteway_host::request_layer::{BoxedWork, RequestLayer};
+use byteway_host::{BoxedWork, RequestLayer};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,8 +6,8 @@ use crate::host::{
 use crate::simulated::connect;
 use byteway_auth::{Algorithms, Credentials, Endpoint, HostSecrets, Login, LoginError};
 use byteway_clock::{Clock, Delay};
-use byteway_host::driver::{Completion, QueueConfig};
 use byteway_host::fabric::{Authenticator, ConnectError, Initiator, InitiatorConfig};
+use byteway_host::{Completion, QueueConfig};
 use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::Memory;
 use byteway_nvmeof::{Ended, Target};

@@ -4,8 +4,8 @@ use crate::host::SUBSYSTEM;
 use crate::simulated::{attach, client, connect};
 use byteway_clock::{Clock, Delay};
 use byteway_content::BlockSize;
-use byteway_host::driver::Completion;
-use byteway_host::oracle::{BaseState, Oracle};
+use byteway_host::Completion;
+use byteway_host::{BaseState, Oracle};
 use byteway_host::{Client, ClientConfig, Driver, DriverConfig, HostCosts, Method, Port, Rules};
 use byteway_nvmeof::{
     BlockConfig, BlockCosts, BlockLayer, Path, PathConfig, Scheduler, Subsystem, SubsystemConfig, Target,

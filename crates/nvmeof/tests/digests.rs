@@ -4,7 +4,7 @@
 use crate::host::with_target;
 use crate::simulated::attach;
 use byteway_clock::{Clock, Notify};
-use byteway_host::driver::QueueConfig;
+use byteway_host::QueueConfig;
 use byteway_host::fabric::tcp::TcpConnection;
 use byteway_host::fabric::{Adapter, Connection, Generated, Messenger, NoChannel, ToHost, ToTarget};
 use byteway_host::{Client, ClientConfig, HostCosts, IoError, Method, Port, Rules};

@@ -4,13 +4,13 @@
 use crate::host::{HOST, SUBSYSTEM, with_target};
 use byteway_clock::{Clock, Delay, Notify};
 use byteway_content::BlockSize;
-use byteway_host::driver::{Completion, QueueConfig};
 use byteway_host::fabric::tcp::TcpConnection;
 use byteway_host::fabric::{
     Adapter, Connection, Generated, Initiator, InitiatorConfig, Messenger, NoChannel, ToHost, ToTarget,
 };
-use byteway_host::oracle::{BaseState, Oracle};
+use byteway_host::{BaseState, Oracle};
 use byteway_host::{Client, ClientConfig, Driver, DriverConfig, Method, Port, Rules};
+use byteway_host::{Completion, QueueConfig};
 use byteway_link::Memory;
 use byteway_nvmeof::tcp::Connection as TargetConnection;
 use byteway_nvmeof::{Queue, Target};

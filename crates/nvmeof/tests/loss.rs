@@ -4,9 +4,9 @@ use crate::host::SUBSYSTEM;
 use crate::simulated::{attach, client, connect};
 use byteway_clock::{Clock, Delay, RunOutcome};
 use byteway_content::BlockSize;
-use byteway_host::driver::{Completion, QueueConfig};
-use byteway_host::oracle::{BaseState, Oracle};
+use byteway_host::{BaseState, Oracle};
 use byteway_host::{Client, ClientConfig, Driver, DriverConfig, HostCosts, Method, Port, Rules};
+use byteway_host::{Completion, QueueConfig};
 use byteway_link::HostEnd;
 use byteway_nvmeof::{
     BlockConfig, BlockCosts, BlockLayer, Ended, Path, PathConfig, Scheduler, Subsystem, SubsystemConfig,

@@ -5,7 +5,7 @@ use crate::host::{SUBSYSTEM, with_target};
 use crate::loss::{TASKS, UNITS, oracle, read_all, target};
 use crate::simulated::{attach_to, connect_at};
 use byteway_clock::{Clock, Delay, Time};
-use byteway_host::driver::QueueConfig;
+use byteway_host::QueueConfig;
 use byteway_host::{
     BlockIoError, Client, ClientConfig, Driver, HostCosts, IoError, Lost, Method, Multipath, MultipathConfig,
     MultipathError, Oracle, PathFigures, Rules,

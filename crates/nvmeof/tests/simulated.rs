@@ -3,10 +3,10 @@
 use crate::host::{HOST, SUBSYSTEM, with_target};
 use byteway_clock::{Clock, Delay, Stage, Station};
 use byteway_content::BlockSize;
-use byteway_host::driver::{Completion, QueueConfig};
 use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
-use byteway_host::oracle::{BaseState, Oracle};
+use byteway_host::{BaseState, Oracle};
 use byteway_host::{Client, ClientConfig, Driver, DriverConfig, HostCosts, Method, Port, Rules};
+use byteway_host::{Completion, QueueConfig};
 use byteway_link::{Memory, MessageKind, network};
 use byteway_nvmeof::{Reached, SimulatedTarget, Target, TransportCosts};
 use byteway_wire::fabrics::Nqn;

@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use byteway_clock::{Delay, Executor};
 use byteway_flash::Medium;
-use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
+use byteway_host::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{KvBulk, KvClient, KvConfig, Method, Port, Rules, StoreIf};
 use byteway_link::HostEnd;
 use byteway_wire::nvme::kv::Key;

@@ -3,7 +3,7 @@
 use crate::drive_model::DriveModel;
 use crate::error::SessionError;
 use byteway_clock::{Clock, Delay, SpanRecord, Station};
-use byteway_host::driver::{Driver, QueueConfig};
+use byteway_host::{Driver, QueueConfig};
 use byteway_host::{IoBuffer, Method, Port, ProgramsClient, Rules, TablesClient, TablesConfig};
 use byteway_link::Direction;
 use byteway_query::{Form, Schema};

@@ -18,8 +18,8 @@ use byteway_device::{
 };
 use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::{FaultPlan, Timing};
+use byteway_host::DriverConfig;
 use byteway_host::HostCosts;
-use byteway_host::driver::DriverConfig;
 use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_scenario::profile::{
     self, Bridge, Collection, Completion, Endpoints, ExtentTree, HostProfile, Interrupts, Profile,
@@ -124,8 +124,8 @@ pub fn driver(scenario: &Scenario, drive: usize, cpu: Rc<Station>) -> DriverConf
         interrupts_queue: interrupts_queue(host),
         queues_wanted: scenario.queue_pairs(drive).clamp(1, u32::from(u16::MAX - 1)) as u16,
         arbitration: match weighted(host) {
-            true => byteway_host::driver::Arbitration::Weighted,
-            false => byteway_host::driver::Arbitration::RoundRobin,
+            true => byteway_host::Arbitration::Weighted,
+            false => byteway_host::Arbitration::RoundRobin,
         },
         timeout: Some(delay(host.profile.timeout)),
         lent_bytes_max: host.lends.0,

@@ -14,11 +14,11 @@ use blocks::Blocks;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, SpanRecord, SpanTrail, Station, Time};
 use byteway_content::BlockSize;
-use byteway_host::driver::{Driver, QueueConfig};
-use byteway_host::oracle::{BaseState, Oracle};
+use byteway_host::{BaseState, Oracle};
 use byteway_host::{
     ClientErrorKind, Completion, Counts, IoError, LossFigures, LossWindow, QueuePair, SinkOracle,
 };
+use byteway_host::{Driver, QueueConfig};
 use byteway_results::timeline::{Ended, Queue, Timeline};
 use byteway_results::{Completed, Meter, RunPart};
 use byteway_scenario::RUNTIME_MAX;

@@ -3,8 +3,8 @@
 use crate::build;
 use crate::error::RunError;
 use byteway_clock::{Clock, Delay, Rate, Stage, Station};
-use byteway_host::driver::{Completion, Driver, DriverConfig};
 use byteway_host::fabric::{Adapter, ConnectError, Initiator, InitiatorConfig};
+use byteway_host::{Completion, Driver, DriverConfig};
 use byteway_host::{HostCosts, Method, Port, QueuePair, Rules};
 use byteway_link::{Memory, MessageKind, NetworkConfig, NetworkLedger, network};
 use byteway_nvmeof::{

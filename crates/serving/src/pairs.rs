@@ -3,7 +3,7 @@
 pub mod bench;
 
 use byteway_clock::Delay;
-use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
+use byteway_host::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{IoBuffer, IoError};
 use byteway_host::{KvClient, KvConfig, KvNamespace, Method, Port, Rules, StoreIf};
 use byteway_wire::nvme::Status;

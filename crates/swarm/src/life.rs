@@ -13,7 +13,7 @@ use super::tables_oracle::TablesOracle;
 use super::unplug::Bays;
 use byteway_array::SlotState;
 use byteway_clock::{Clock, Delay, Notify, Semaphore};
-use byteway_host::oracle::Outcome;
+use byteway_host::Outcome;
 use byteway_host::{
     AnyIoError, Client, ClientConfig, ClientErrorKind, Completion, Driver, DriverConfig, DriverError,
     IoBuffer, IoError, KvClient, KvConfig, Lost, Port, QueueConfig, QueuePair, Rules, TablesClient,

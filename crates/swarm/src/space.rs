@@ -1,8 +1,8 @@
 //! Expected content of a namespace, as the host knows it: blocks, key-value pairs or tables.
 
 use super::tables_oracle::TablesOracle;
-use byteway_host::kv::{KvClear, KvOutcome, oracle::KvFlush};
-use byteway_host::oracle::{FlushToken, Outcome, WriteToken};
+use byteway_host::{FlushToken, Outcome, WriteToken};
+use byteway_host::{KvClear, KvFlush, KvOutcome};
 use byteway_host::{KvOracle, Oracle};
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -7,7 +7,7 @@ use byteway_defect::Planted;
 use byteway_device::DriveConfig;
 use byteway_firmware::Lender;
 use byteway_flash::Medium;
-use byteway_host::driver::DriverConfig;
+use byteway_host::DriverConfig;
 use byteway_jbof::demand::{MISS_RATIO_WANTED, SampleConfig};
 use byteway_jbof::fabric::FabricConfig;
 use byteway_jbof::policy;

@@ -22,7 +22,7 @@ use super::state::Member;
 use byteway_clock::{Clock, Station, TaskId};
 use byteway_content::BlockSize;
 use byteway_device::{DriveConfig, NamespaceConfig};
-use byteway_host::driver::QueueConfig;
+use byteway_host::QueueConfig;
 use byteway_host::{
     CopybackConfig, DriverError, Hypervisor, HypervisorCosts, HypervisorDriveConfig, QueuePair, VirtualDrive,
 };

@@ -3,7 +3,7 @@
 use super::error::JbofError;
 use super::state::{Attached, Inner, Present, UserQueue};
 use byteway_clock::random::Rng;
-use byteway_host::driver::{Arbitration, Completion, Data, Driver, DriverConfig, QueueConfig};
+use byteway_host::{Arbitration, Completion, Data, Driver, DriverConfig, QueueConfig};
 use byteway_host::{DriverError, Port, QueuePair, Redirection};
 use byteway_wire::nvme::{QueuePriority, SetFeatures, fid};
 use std::cell::RefCell;

@@ -55,7 +55,7 @@ mod weights;
 
 use byteway_clock::{Delay, Station};
 use byteway_firmware::HardwareFigures;
-use byteway_host::driver::{Driver, QueueConfig};
+use byteway_host::{Driver, QueueConfig};
 use byteway_host::{QueuePair, VirtualDrive};
 use byteway_jbof::fabric::Fabric;
 use byteway_link::HostEnd;

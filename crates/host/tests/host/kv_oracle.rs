@@ -1,7 +1,7 @@
 //! The KV oracle against a simulated drive with overlapping operations and power cuts, and against defective drives.
 
-use byteway_host::kv::oracle::{KvFlush, KvRead, KvWrite};
-use byteway_host::kv::{KvOracle, KvOutcome};
+use byteway_host::{KvFlush, KvRead, KvWrite};
+use byteway_host::{KvOracle, KvOutcome};
 use byteway_wire::nvme::kv::Key;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The oracle against a register with concurrent operations, simulated and by definition.
 
 use byteway_content::{BlockSize, Stamp};
-use byteway_host::oracle::Outcome;
+use byteway_host::Outcome;
 use byteway_host::{BaseState, Oracle};
 use proptest::prelude::*;
 
@@ -98,13 +98,13 @@ fn step() -> impl Strategy<Value = Step> {
 
 struct OpenWrite {
     index: usize,
-    token: byteway_host::oracle::WriteToken,
+    token: byteway_host::WriteToken,
     landed: Vec<bool>,
 }
 
 struct OpenRead {
     lba: u64,
-    token: byteway_host::oracle::ReadToken,
+    token: byteway_host::ReadToken,
     begin: usize,
     sampled: Option<Value>,
 }

@@ -1,8 +1,8 @@
 //! The oracle against a simulated drive that loses volatile data, and against the definition of what may survive.
 
 use byteway_content::{BlockSize, Stamp};
-use byteway_host::oracle::{FlushToken, Outcome, WriteToken};
 use byteway_host::{BaseState, Oracle};
+use byteway_host::{FlushToken, Outcome, WriteToken};
 use proptest::prelude::*;
 
 const BLOCKS: u64 = 3;

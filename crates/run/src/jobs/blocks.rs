@@ -2,7 +2,7 @@
 
 use super::ios::{Ios, Performed};
 use byteway_content::UNIT_BYTES;
-use byteway_host::io::Direction;
+use byteway_host::Direction;
 use byteway_host::{
     AnyIoError, BlockIoError, Client, ClientConfig, Counts, IoError, Namespace, Oracle, QueuePair, Rules,
     SplitBuffer,

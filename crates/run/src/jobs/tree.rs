@@ -5,7 +5,7 @@ use super::worker_options::WorkerOptions;
 use crate::error::{NamespaceKind, RunError};
 use crate::lsm::{Lsm, LsmError, PART_BYTES};
 use byteway_clock::{Clock, Semaphore, SpanRecord};
-use byteway_host::io::{Client, ClientConfig};
+use byteway_host::{Client, ClientConfig};
 use byteway_host::{Driver, KvOracle, KvOutcome, QueuePair};
 use byteway_host::{KvError, KvIoError};
 use byteway_results::Operated;

@@ -5,7 +5,7 @@
 use super::UNIT_BYTES;
 use super::files::{Files, Units};
 use byteway_clock::{Clock, SpanRecord};
-use byteway_host::io::Client;
+use byteway_host::Client;
 use byteway_host::{AnyIoError, BlockIoError, IoBuffer, IoError};
 use byteway_wire::nvme::Range;
 use rusty_leveldb::{DB, LdbIterator, Options, WriteBatch};

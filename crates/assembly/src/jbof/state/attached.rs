@@ -1,7 +1,7 @@
 //! The host's side of a drive: its driver and queue pairs, and the bindings of these.
 
 use crate::jbof::weights::{QueueWeights, weight};
-use byteway_host::driver::Driver;
+use byteway_host::Driver;
 use byteway_host::{QueuePair, Redirection, ShadowId};
 use byteway_jbof::policy::Weight;
 use byteway_wire::nvme::QueuePriority;

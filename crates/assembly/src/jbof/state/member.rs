@@ -6,7 +6,7 @@ use byteway_clock::{Clock, Station, TaskId};
 use byteway_device::{DriveConfig, Loan};
 use byteway_firmware::{Placement, Route, Site};
 use byteway_flash::Medium;
-use byteway_host::driver::DriverConfig;
+use byteway_host::DriverConfig;
 use byteway_jbof::descriptor::{Descriptor, IdleTable, Resource, Utilisation};
 use byteway_world::PoweredDrive;
 use std::cell::{Cell, RefCell};
