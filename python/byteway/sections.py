@@ -110,7 +110,7 @@ Personality: TypeAlias = Literal["block", "sink", "kv", "tables"]
 """The interface that a drive offers."""
 
 Platform: TypeAlias = Literal["conv", "oc", "shrunk", "vh", "vh-ideal", "proch", "espresso"]
-"""Design of a box ("Espresso", 5.1)."""
+"""Design of a JBOF ("Espresso", 5.1)."""
 
 Pointer: TypeAlias = Literal["prp", "sgl"]
 """A data pointer."""
@@ -203,7 +203,7 @@ class Central:
     """Processor time to process their completion. Default: "1 us"."""
 
     dram: str | None = None
-    """DRAM of the host for the maps of all drives of a box whose flash is as large as the profile's. Not
+    """DRAM of the host for the maps of all drives of a JBOF whose flash is as large as the profile's. Not
     included in the price, because the host has it anyway. Default: "16 GiB".
     """
 
@@ -333,7 +333,7 @@ class Host:
 
 @dataclass(kw_only=True)
 class Jbof:
-    """`[jbof]`: the drives are in one box, on a CXL fabric, with a host that is small for their number
+    """`[jbof]`: the drives are in one JBOF, on a CXL fabric, with a host that is small for their number
     ("Espresso"). The profile is that of a drive with all the cores and DRAM that it can use; `platform`
     determines how much of this each drive has, and who provides the rest.
     """
@@ -375,7 +375,7 @@ class Jbof:
     """Interval at which drives and host check what is lent. Default: 10 ms."""
 
     platform: Platform | None = None
-    """Design of the box. Default: "espresso"."""
+    """Design of the JBOF. Default: "espresso"."""
 
     prices: Prices | None = None
     """Prices."""
@@ -909,7 +909,7 @@ class Scenario:
     """The host."""
 
     jbof: Jbof | None = None
-    """Places the drives in one box, in which they may lend each other processors and DRAM."""
+    """Places the drives in one JBOF, in which they may lend each other processors and DRAM."""
 
     job: Sequence[Job] | None = None
     """Block workloads; several jobs run concurrently."""

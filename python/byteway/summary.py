@@ -281,7 +281,7 @@ class HostSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class JbofRow:
-    """A drive of a box."""
+    """A drive of a JBOF."""
 
     borrowed: int
     """Number of times it borrowed a processor."""
@@ -336,7 +336,7 @@ class JbofRow:
 
 @dataclass(frozen=True, kw_only=True)
 class JbofSummary:
-    """A box over the measured part of the run, until the end of all jobs."""
+    """A JBOF over the measured part of the run, until the end of all jobs."""
 
     compute_dollars: float
     """Part of this for controller and DRAM."""
@@ -796,6 +796,12 @@ class ReadCacheSummary:
     misses: int
     """Units read from flash."""
 
+    read_ahead: int | None = None
+    """Units read ahead of the host, if the drive reads ahead."""
+
+    read_ahead_used: int | None = None
+    """Of these, units that the host has read from the cache."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RebuildSummary:
@@ -1116,7 +1122,7 @@ class Summary:
     """I/Os of all jobs."""
 
     jbof: JbofSummary | None = None
-    """Lending, cost and energy of a box; omitted if the drives are in none."""
+    """Lending, cost and energy of a JBOF; omitted if the drives are in none."""
 
     jobs: list[JobSummary]
     """The jobs, in order."""

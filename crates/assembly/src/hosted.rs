@@ -106,7 +106,7 @@ fn impossible(message: String) -> ConfigError {
 }
 
 /// The link between applications and the front: function calls and the memory bus, with 121 GB/s and no latency.
-pub(crate) fn call() -> PcieConfig {
+pub fn call() -> PcieConfig {
     PcieConfig {
         generation: Generation::Gen6,
         lanes: 16,

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | [`hosted`] | a drive whose firmware runs on the host, over endpoints with raw flash behind a switch |
 //! | [`array`](mod@array) | drives that form one: RAID on the host, a bridge |
-//! | [`jbof`] | drives in one box that lend each other processors and DRAM, or whose firmware runs on the host |
 //! | `together` | synchronized garbage collection of array members |
 //! | [`partial`] | a drive with its map, or its garbage collection decisions, on the host |
 //!
@@ -22,14 +21,11 @@
 
 pub mod array;
 pub mod hosted;
-pub mod jbof;
 pub mod partial;
 mod together;
 
 pub use array::{ArrayDriveConfig, ArrayDriveError, ArrayLocation, Members, PoweredArray, assemble};
 
 pub use partial::{PartialConfig, power_on_partial};
-
-pub use jbof::{Jbof, JbofConfig, JbofError};
 
 pub use hosted::{EndpointConfig, Endpoints, Hosted, HostedConfig, HostedError, RawFlash, RawFlashConfig};

@@ -35,7 +35,7 @@ pub struct PartialConfig {
 }
 
 /// The link, as firmware on both sides sees it.
-pub(crate) struct Crossing(pub(crate) DeviceEnd);
+pub struct Crossing(pub DeviceEnd);
 
 impl HostLink for Crossing {
     fn to_host(&self, bytes: u64) -> Time {

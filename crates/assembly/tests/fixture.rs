@@ -1,17 +1,15 @@
 //! The fixture of this crate's tests.
 
 use byteway_assembly::{EndpointConfig, HostedConfig};
-use byteway_clock::random::Stream;
 use byteway_clock::{Delay, Executor, Station};
 use byteway_content::BlockSize;
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::Geometry;
-use byteway_host::{Client, ClientConfig, HostCosts, IoBuffer, Method, Oracle, Port, Rules};
+use byteway_host::{Client, ClientConfig, HostCosts, Method, Oracle, Port, Rules};
 use byteway_host::{Completion, Driver, DriverConfig, QueueConfig};
 use byteway_link::{HostEnd, SwitchConfig};
 use byteway_testkit::{drive_config, link_config};
-use byteway_wire::nvme::Range;
 use byteway_world::PoweredDrive;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -91,19 +89,4 @@ pub async fn client(powered: &PoweredDrive, truth: &Truth) -> Client {
 /// A client of a drive behind a link.
 pub async fn client_at(host: HostEnd, truth: &Truth) -> Client {
     clients(host, truth, 1).await.remove(0)
-}
-
-/// Executes one random operation of any kind, on `all` blocks.
-pub async fn ask(client: &Client, buffer: &mut IoBuffer, stream: &mut Stream, all: u64) {
-    let most = if stream.chance(0.5) { 8 } else { 100 };
-    let blocks = 1 + stream.below(most);
-    let lba = stream.below(all - blocks + 1);
-    match stream.below(100) {
-        0..50 => client.write(buffer, lba, blocks as u32).await.map(drop).unwrap(),
-        50..60 => client.write_fua(buffer, lba, blocks as u32).await.map(drop).unwrap(),
-        60..85 => client.read(buffer, lba, blocks as u32).await.map(drop).unwrap(),
-        85..92 => client.trim(buffer, &[Range::new(lba, blocks as u32)]).await.map(drop).unwrap(),
-        92..96 => client.write_zeroes(lba, blocks as u32, true).await.map(drop).unwrap(),
-        _ => client.flush().await.map(drop).unwrap(),
-    }
 }

@@ -4,13 +4,14 @@
 //! survives power cuts at any poll, including during attach, and stays the same; work runs on the processors where it
 //! is placed, one command at a time with a lock; endpoints share the switch; invalid configurations are refused.
 
-use crate::fixture::{BLOCKS, PROCESSORS, ask, clients, drive, hosted, processors};
+use crate::fixture::{BLOCKS, PROCESSORS, clients, drive, hosted, processors};
 use byteway_assembly::{Hosted, HostedConfig};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor, RunOutcome};
 use byteway_content::BlockSize;
 use byteway_flash::Medium;
 use byteway_host::{BaseState, Client, IoBuffer, Oracle};
+use byteway_testkit::ask;
 use byteway_world::PoweredDrive;
 use std::cell::RefCell;
 use std::rc::Rc;

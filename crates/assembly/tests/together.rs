@@ -15,7 +15,7 @@ use byteway_flash::{Geometry, Medium};
 use byteway_host::Completion;
 use byteway_host::{BaseState, Client, HostCosts, IoBuffer, Oracle};
 use byteway_link::Memory;
-use byteway_testkit::{drive_config, link_config};
+use byteway_testkit::{ask, drive_config, link_config};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -96,7 +96,7 @@ async fn look(client: &Client, buffer: &mut IoBuffer) {
 
 async fn work(client: &Client, buffer: &mut IoBuffer, stream: &mut Stream, commands: u32) {
     for _ in 0..commands {
-        fixture::ask(client, buffer, stream, UNITS * BLOCKS_PER_UNIT).await;
+        ask(client, buffer, stream, UNITS * BLOCKS_PER_UNIT).await;
     }
 }
 
@@ -197,7 +197,7 @@ fn power_cuts_lose_nothing_and_windows_come_again() {
                 look(&client, &mut buffer).await;
                 let mut stream = Rng::new(life).stream("commands");
                 loop {
-                    fixture::ask(&client, &mut buffer, &mut stream, UNITS * BLOCKS_PER_UNIT).await;
+                    ask(&client, &mut buffer, &mut stream, UNITS * BLOCKS_PER_UNIT).await;
                 }
             },
             polls,

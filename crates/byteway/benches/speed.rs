@@ -75,13 +75,13 @@ fn main() {
     if wanted("boxes") {
         // 12 drives of 14 GB/s for a second: 2.56 million I/Os of 64 KiB within 60 s.
         scenario_speed(
-            "12 drives in a box, all read 64 KiB, depth 64",
+            "12 drives in a JBOF, all read 64 KiB, depth 64",
             &boxed("conv", 12, 12),
             12.0 * 14e9 / 65536.0 / 60.0,
         );
         for drives in [2, 12, 64] {
             let title =
-                format!("{drives} drives in a box, half of them lend to the others, 64 KiB, depth 64");
+                format!("{drives} drives in a JBOF, half of them lend to the others, 64 KiB, depth 64");
             scenario_speed(&title, &boxed("espresso", drives, drives / 2), 12.0 * 14e9 / 65536.0 / 60.0);
         }
     }
@@ -127,7 +127,7 @@ iodepth = 128
 count = 300000
 "#;
 
-/// An enclosure of `drives` drives, of which `busy` are busy, for about the same number of I/Os in all cases.
+/// A JBOF of `drives` drives, of which `busy` are busy, for about the same number of I/Os in all cases.
 fn boxed(platform: &str, drives: u32, busy: u32) -> String {
     let names: Vec<String> = (0..busy).map(|drive| format!("\"ssd{drive}\"")).collect();
     format!(
@@ -292,7 +292,7 @@ fn ready() {
     );
 }
 
-/// Twelve drives on one executor, as in an enclosure.
+/// Twelve drives on one executor, as in a JBOF.
 fn dozen() {
     const DRIVES: u64 = 12;
     const IOS: u64 = 10_000_000;

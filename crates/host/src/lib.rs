@@ -53,11 +53,10 @@ mod paths;
 pub use byteway_transfer::host::{Buffer, PointerKind};
 pub use byteway_transfer::{Limits, Method, Rules};
 pub use carrier::{Carrier, Counts, TransferConfig};
-pub use client::block::Direction;
-pub use client::block::{BlockError, BlockIoError, Client, ClientConfig, Opened};
+pub use client::block::{BlockError, BlockIoError, Client, ClientConfig, Direction, Opened};
 pub use client::kv::{
-    Answer, KvBatch, KvBulk, KvClear, KvClient, KvConfig, KvCursor, KvError, KvFlush, KvIoError, KvMismatch,
-    KvOracle, KvOutcome, KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
+    Answer, Held, KvBatch, KvBulk, KvClear, KvClient, KvConfig, KvCursor, KvError, KvFlush, KvIoError,
+    KvMismatch, KvOracle, KvOutcome, KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
 };
 pub use client::member::{MemberConfig, MemberDrive};
 pub use client::payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};
@@ -70,12 +69,14 @@ pub use driver::controller::{
 };
 pub use driver::costs::HostCosts;
 pub use driver::discovery;
-pub use driver::port::{Port, Registers};
+pub use driver::port::{Port, Registers, SharedPort};
 pub use driver::queue::{Band, OutOfBand, Pending, QueuePair, Request};
 pub use driver::request_layer::{BoxedWork, RequestLayer};
 pub use error::{AnyClientError, AnyIoError, ClientError, ClientErrorKind, DriverError, IoError, Lost};
-pub use oracle::block::{BaseState, FlushToken, Mismatch, Oracle, Outcome, ReadToken, WriteToken};
-pub use oracle::sink::{SinkBase, SinkOracle, WrongByte};
+pub use oracle::block::{
+    BaseState, BlockContents, FlushToken, Mismatch, Oracle, Outcome, ReadToken, SAMPLED_ONE_IN, WriteToken,
+};
+pub use oracle::sink::{SinkBase, SinkOracle, SinkToken, WrongByte};
 pub use paths::multipath::{Multipath, MultipathConfig, MultipathError, PathFigures};
 pub use paths::redirect::{Redirection, RedirectionFigures, ShadowId};
 pub use paths::virtual_drive::{

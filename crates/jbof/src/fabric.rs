@@ -1,4 +1,4 @@
-//! The CXL fabric of a box: a tree of switches, with the host at its root and drives at its leaves (Figure 9).
+//! The CXL fabric of a JBOF: a tree of switches, with the host at its root and drives at its leaves (Figure 9).
 //!
 //! Messages are cut through: a message occupies every hop of its path at once, and takes the time of the slowest hop,
 //! the latency of each switch, and the framing at its end. Every port sends one message after another in each

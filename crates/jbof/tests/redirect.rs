@@ -4,8 +4,6 @@
 //! lenders come and go, are reset and lose power, and while the borrower itself is reset; the number of redirected
 //! commands; that commands beyond their own blocks stay; reproducibility for a seed.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
-
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Time};
 use byteway_content::BlockSize;
@@ -30,7 +28,7 @@ const BLOCKS: u64 = 256;
 const NS_4K: usize = 1;
 
 /// A borrower and two lenders on one fabric, each with its driver.
-struct Box3 {
+struct Jbof3 {
     clock: Clock,
     drives: Vec<PoweredDrive>,
     drivers: Vec<Driver>,
@@ -46,7 +44,7 @@ fn oracle() -> Rc<RefCell<Oracle>> {
     Rc::new(RefCell::new(Oracle::new(BLOCKS, BlockSize::B4096, 2, byteway_host::BaseState::Zeroes)))
 }
 
-fn run<T: 'static>(seed: u64, test: impl AsyncFnOnce(Box3, Stream) -> T + 'static) -> T {
+fn run<T: 'static>(seed: u64, test: impl AsyncFnOnce(Jbof3, Stream) -> T + 'static) -> T {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let fabric = Fabric::new(&clock, FabricConfig::of_drives(3));
@@ -82,7 +80,7 @@ fn run<T: 'static>(seed: u64, test: impl AsyncFnOnce(Box3, Stream) -> T + 'stati
             verify_bytes: true,
         };
         let client = Client::new(redirection.queue(), drivers[0].namespaces()[NS_4K], config).unwrap();
-        let whole = Box3 {
+        let whole = Jbof3 {
             clock,
             drives,
             drivers,
@@ -96,7 +94,7 @@ fn run<T: 'static>(seed: u64, test: impl AsyncFnOnce(Box3, Stream) -> T + 'stati
     ran.unwrap_or_else(|stalled| panic!("seed {seed}: {stalled}"))
 }
 
-impl Box3 {
+impl Jbof3 {
     /// Makes a lender lend a queue pair, and redirects that share of the commands to it.
     async fn bind(&self, lender: usize, share: f64) -> (ShadowId, QueuePair) {
         let queue = self.drivers[lender].create_queue_pair(QueueConfig::new(32)).await.unwrap();

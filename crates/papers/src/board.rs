@@ -73,7 +73,7 @@ pub const FSSD: Board =
 pub const BSSD: Board =
     Board { drive: "bssd", host: "sandy-bridge", store: &[], tables: &[], blocks: FOLLOWED, remote: &[] };
 
-/// Drives of a box: 1/512 of the paper's size, so that caches are warm within a run, with a proportional map,
+/// Drives of a JBOF: 1/512 of the paper's size, so that caches are warm within a run, with a proportional map,
 /// smaller DRAM segments, and enough spare flash that a burst cannot fill it, as in the paper.
 const BOXED: &[(&str, &str)] = &[
     ("drive.name", "\"ssd\""),
@@ -84,7 +84,7 @@ const BOXED: &[(&str, &str)] = &[
     ("jbof.central.spare", "\"100 %\""),
 ];
 
-/// The box of "Espresso": twelve drives of its Table 2 behind a DPU.
+/// The JBOF of "Espresso": twelve drives of its Table 2 behind a DPU.
 pub const ESPRESSO: Board =
     Board { drive: "espresso", host: "dpu", store: &[], tables: &[], blocks: BOXED, remote: &[] };
 

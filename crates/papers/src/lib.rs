@@ -19,7 +19,7 @@
 //! | `sketch.rs` | helpers of figures and recipes |
 //! | `bandslim/` | the recipes and figures of BandSlim |
 //! | `byteexpress/` | the recipes and figures of ByteExpress |
-//! | `tenants.rs` | tenants of a box of drives |
+//! | `tenants.rs` | tenants of a JBOF |
 //! | `espresso/` | the recipes and figures of Espresso |
 //! | `nvmeof/` | the recipes and figures of light-weight NVMe-oF |
 //! | `pcie_ssd/` | the recipes and figures of PCIe SSDs with firmware on the host or behind a bridge |

@@ -210,13 +210,13 @@ impl Spec {
         self
     }
 
-    /// Adds tenants of a box.
+    /// Adds tenants of a JBOF.
     pub fn tenants(mut self, tenants: Tenants) -> Spec {
         self.tenants.push(tenants);
         self
     }
 
-    /// Puts the drives in a box with this platform.
+    /// Puts the drives in a JBOF with this platform.
     pub fn on_platform(mut self, platform: Platform) -> Spec {
         self.set("jbof.platform", format!("{:?}", platform.word()));
         self
@@ -595,7 +595,7 @@ impl<'a> PointResult<'a> {
         self.found.summary.network.as_ref()
     }
 
-    /// Lending, cost and energy of a box, if the drives are in one.
+    /// Lending, cost and energy of a JBOF, if the drives are in one.
     pub fn jbof(&self) -> Option<&'a JbofSummary> {
         self.found.summary.jbof.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Tenants: the same timed job on each of several drives of a box.
+//! Tenants: the same timed job on each of several drives of a JBOF.
 
 use std::fmt::Write as _;
 use std::ops::Range;

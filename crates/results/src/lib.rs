@@ -19,6 +19,7 @@
 //! | [`summary`] | the summary of a run: `summary.json`, tables |
 //! | [`figures`] | the figures by which runs are compared: [`figures::Figures`] |
 //! | `metric.rs` | [`figures::Metric`]: their names and units |
+//! | [`cost`] | purchase and running costs of drives ("Espresso", 2.2, 5.2, Table 2) |
 //! | [`interval`] | the 95 % interval of a mean, by Student's t |
 //! | [`replicates`] | one scenario with several seeds: the seeds, and the means |
 //! | `run_result.rs` | [`RunResult`]: what a comparison stores of a run |
@@ -47,6 +48,7 @@
 //! What it does not do: it runs nothing, and draws nothing.
 
 pub mod columns;
+pub mod cost;
 pub mod figures;
 pub mod host;
 pub mod interval;

@@ -46,11 +46,11 @@ pub enum Metric {
     DeviceNsPerIo,
     /// Processor time of the target per I/O, for drives behind one.
     TargetNsPerIo,
-    /// Price of a drive in a box, in dollars.
+    /// Price of a drive in a JBOF, in dollars.
     DriveDollars,
-    /// I/Os per second per dollar of all drives of a box.
+    /// I/Os per second per dollar of all drives of a JBOF.
     IopsPerDollar,
-    /// Energy of the drives of a box per I/O, in microjoules.
+    /// Energy of the drives of a JBOF per I/O, in microjoules.
     MicrojoulesPerIo,
 }
 
@@ -233,7 +233,7 @@ impl Metric {
             Metric::IndexPages => "Pages of flash programmed for the index and its manifest",
             Metric::HostNsPerIo | Metric::DeviceNsPerIo => "Work per I/O, without polling for completions",
             Metric::DriveDollars => "Flash, DRAM, controller and the rest, at the scenario's prices",
-            Metric::IopsPerDollar => "All jobs together, divided by the cost of all drives of the enclosure",
+            Metric::IopsPerDollar => "All jobs together, divided by the cost of all drives of the JBOF",
             Metric::MicrojoulesPerIo => {
                 "Energy of the drives' flash, processors, links and DRAM, without the host"
             }

@@ -4,7 +4,6 @@ mod jbof;
 
 use crate::error::RunError;
 use byteway_array::{ArrayConfig, Level, NvramConfig, RebuildConfig};
-use byteway_assembly::jbof::{Jbof, JbofError};
 use byteway_assembly::{
     ArrayDriveConfig, ArrayLocation, EndpointConfig, Hosted, HostedConfig, Members, PartialConfig,
     power_on_partial,
@@ -20,6 +19,7 @@ use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::{FaultPlan, Timing};
 use byteway_host::DriverConfig;
 use byteway_host::HostCosts;
+use byteway_jbof::{Jbof, JbofError};
 use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_scenario::profile::{
     self, Bridge, Collection, Completion, Endpoints, ExtentTree, HostProfile, Interrupts, Profile,
@@ -44,7 +44,7 @@ const READY_DELAY: Delay = Delay::from_ms(1);
 pub struct Built {
     /// Host and drives.
     pub world: World,
-    /// The JBOF enclosure of the drives, if any, with a driver for each.
+    /// The JBOF of the drives, if any, with a driver for each.
     pub jbof: Option<Rc<Jbof>>,
     /// Per drive: the processor that handles interrupts of vectors without a queue's processor.
     pub interrupt_processors: Vec<Rc<Station>>,

@@ -2,11 +2,11 @@
 //! it.
 
 use crate::lsm::LsmError;
-use byteway_assembly::jbof::JbofError;
 use byteway_assembly::{ArrayDriveError, HostedError};
 use byteway_clock::Stalled;
 use byteway_device::ConfigError;
 use byteway_host::{AnyIoError, DriverError, IoError};
+use byteway_jbof::JbofError;
 use byteway_pushdown::error::SessionError;
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupted;
@@ -33,8 +33,8 @@ pub enum RunError {
     /// Interrupted before the drives were ready: there are no results.
     #[error("{Interrupted}")]
     Interrupted,
-    /// The JBOF enclosure cannot be built.
-    #[error("the JBOF enclosure cannot be built")]
+    /// The JBOF cannot be built.
+    #[error("the JBOF cannot be built")]
     NotBoxed(#[source] JbofError),
     /// A composite drive cannot be assembled.
     #[error("the composite drive cannot be assembled")]

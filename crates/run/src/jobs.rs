@@ -231,7 +231,7 @@ pub async fn workers(
     let is_own = |job: &&JobPlan| {
         job.drive == worker_options.drive && job.at_target == worker_options.shared.is_some()
     };
-    // In a box one queue pair is for commands of peers.
+    // In a JBOF one queue pair is for commands of peers.
     let of_peers = u16::from(worker_options.jbof.is_some());
     let most = usize::from(driver.queues_granted().saturating_sub(of_peers).max(1));
     let namespaces = driver.namespaces();

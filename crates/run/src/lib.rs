@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`build`] | builds the world of a scenario, and its parts, from a plan |
-//! | `boxed.rs` | figures of a JBOF enclosure over the measured part of a run |
+//! | `jbof.rs` | figures of a JBOF over the measured part of a run |
 //! | [`run`] | a simulated run, from its plan to its summary |
 //! | [`probe`] | a run as one point of many: it has an outcome, whatever fails |
 //! | [`jobs`] | execution of jobs: workers and their I/Os, on any drive |
@@ -39,9 +39,9 @@
 //! What it does not do: it serves no drive and attaches to no other process. It implements no protocol and charges no time, which the
 //! crates below it do. It reads no user files, and draws nothing.
 
-mod boxed;
 pub mod build;
 pub mod error;
+mod jbof;
 pub mod jobs;
 pub mod lsm;
 pub mod probe;

@@ -1,11 +1,10 @@
 //! A simulated run: builds the world of a scenario, runs the jobs, and collects the results.
 
-use crate::boxed::BoxSnapshot;
 use crate::build::{self, Built};
 use crate::error::RunError;
+use crate::jbof::JbofSnapshot;
 use crate::jobs::{self, Oracles, Play, Sink, Worker, WorkerOptions};
 use crate::remote::{self, Remote, RemoteSnapshot};
-use byteway_assembly::jbof::{Jbof, JbofError};
 use byteway_clock::{Clock, Delay, Executor, Notify, RunOutcome, Station, Time};
 use byteway_content::UNIT_BYTES;
 use byteway_firmware::{Base, Footprint, Ftl, FtlCounters};
@@ -13,6 +12,7 @@ use byteway_flash::Flash;
 use byteway_host::BaseState;
 use byteway_host::Port;
 use byteway_host::{Driver, DriverConfig};
+use byteway_jbof::{Jbof, JbofError};
 use byteway_link::Ledger;
 use byteway_pushdown::drive_model::DriveModel;
 use byteway_results::host::{HostCost, HostMemory, HostUsage};
@@ -149,7 +149,7 @@ struct RunContext {
     timeline: Option<Rc<Timeline>>,
     /// The target of the drives, once it exists.
     remote: OnceCell<Remote>,
-    /// The enclosure of the drives, if any.
+    /// The JBOF of the drives, if any.
     jbof: Option<Rc<Jbof>>,
     /// Per drive: the processor that handles interrupts of vectors without a queue's processor.
     interrupt_processors: Vec<Rc<Station>>,
@@ -166,7 +166,7 @@ struct Counted {
     /// For drives whose jobs start later than others: counters at that time.
     drives: Vec<Snapshot>,
     remote: RemoteSnapshot,
-    jbof: BoxSnapshot,
+    jbof: JbofSnapshot,
     host: HostUsage,
     /// Busy time of each host processor, including those that take drives' interrupts.
     processors: Vec<Delay>,
@@ -248,7 +248,7 @@ impl RunContext {
         };
         let processors = self.all_processors().flat_map(each).collect();
         let drives = self.world.drives();
-        let jbof = self.jbof.as_ref().map(|jbof| BoxSnapshot::take(jbof, drives, at)).unwrap_or_default();
+        let jbof = self.jbof.as_ref().map(|jbof| JbofSnapshot::take(jbof, drives, at)).unwrap_or_default();
         Counted { at, drives: self.snapshots(), remote, jbof, host: self.host_usage(), processors }
     }
 

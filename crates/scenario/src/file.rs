@@ -41,7 +41,7 @@ pub struct ScenarioFile {
     /// Combines the drives into one array.
     #[serde(default)]
     pub array: Option<ArraySection>,
-    /// Places the drives in one box, in which they may lend each other processors and DRAM.
+    /// Places the drives in one JBOF, in which they may lend each other processors and DRAM.
     #[serde(default)]
     pub jbof: Option<JbofSection>,
     /// The host.
@@ -204,7 +204,7 @@ enum Precondition {
     /// The steady state of random overwrites: 4 KiB random writes have continued, at the rate at which the jobs
     /// begin to write, until throughput and write amplification were constant. Garbage collection is at work
     /// from the first write on; if the jobs saturate the drive, few blocks are free and the write buffer is
-    /// full. A served drive, one in an enclosure and one with an SLC cache begin as saturated. Larger blocks or
+    /// full. A served drive, one in a JBOF and one with an SLC cache begin as saturated. Larger blocks or
     /// a skew have another steady state: the summary notes what still changes, and `ramp_time` excludes that
     /// part.
     Steady,

@@ -1,4 +1,4 @@
-//! A box of drives (JBOF): the cores and DRAM that each drive has of its profile's.
+//! A JBOF: the cores and DRAM that each drive has of its profile's.
 
 use super::drive::DrivePlan;
 use super::jbof_section::{JbofSection, Platform};
@@ -7,7 +7,7 @@ use crate::profile::{HostProfile, KeyError, fault, within};
 use byteway_content::UNIT_BYTES;
 use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 
-/// A box that can be built.
+/// A JBOF that can be built.
 #[derive(Clone, Debug)]
 pub struct JbofPlan {
     /// The validated section.
@@ -18,7 +18,7 @@ pub struct JbofPlan {
     pub spare_units: u64,
 }
 
-/// Resources of a drive in a box, relative to its profile.
+/// Resources of a drive in a JBOF, relative to its profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
     /// Capacity that it represents in bytes: that of its profile. Smaller drives simulate faster, with a
@@ -32,14 +32,14 @@ pub struct Share {
     pub cores_whole: u16,
 }
 
-/// Drives of a box, at most: indices have eight bits, and all ones means none.
+/// Drives of a JBOF, at most: indices have eight bits, and all ones means none.
 const DRIVES_MAX: usize = 255;
 
 /// Bytes of flash that a 4 KiB page of the map covers.
 const MAPPED_BYTES: u64 = 1024 * UNIT_BYTES as u64;
 const TB: f64 = (1u64 << 40) as f64;
 
-/// Plans a box of the drives, and reduces them to the resources of its platform.
+/// Plans a JBOF of the drives, and reduces them to the resources of its platform.
 pub(super) fn plan(
     section: &JbofSection,
     drives: &mut [(String, DrivePlan)],
@@ -48,7 +48,7 @@ pub(super) fn plan(
     check(section)?;
     if drives.len() > DRIVES_MAX {
         let what = format!("`jbof`: {} drives", drives.len());
-        return Err(fault("jbof", what, format!("at most {DRIVES_MAX} are in one box")));
+        return Err(fault("jbof", what, format!("at most {DRIVES_MAX} are in one JBOF")));
     }
     let platform = section.platform;
     if platform == Platform::Oc && host.cores == 0 {
@@ -69,22 +69,22 @@ pub(super) fn plan(
     for (path, drive) in drives {
         let profile = &mut drive.profile;
         if profile.takes_host() || profile.bridge.is_some() {
-            let what = format!("`{path}`: a drive of a box has firmware of its own");
+            let what = format!("`{path}`: a drive of a JBOF has firmware of its own");
             return Err(fault(path.clone(), what, "choose a profile such as `espresso`"));
         }
         if profile.programs.is_some() {
-            let what = format!("`{path}`: a drive of a box, whose cores others borrow, runs no programs");
+            let what = format!("`{path}`: a drive of a JBOF, whose cores others borrow, runs no programs");
             return Err(fault(path.clone(), what, "set `override.programs = false`"));
         }
         if profile.firmware.map_cache.is_some() {
             let what = format!(
-                "`{path}`: DRAM for the map of a drive of a box is `jbof.dram`, not `firmware.map_cache`"
+                "`{path}`: DRAM for the map of a drive of a JBOF is `jbof.dram`, not `firmware.map_cache`"
             );
             let help = "set `jbof.dram`, and leave `override.firmware.map_cache` out, or set it to false";
             return Err(fault(format!("{path}.override.firmware.map_cache"), what, help));
         }
         if profile.firmware.extents.is_some() {
-            let what = format!("`{path}`: a drive of a box has a map of pages, not of extents");
+            let what = format!("`{path}`: a drive of a JBOF has a map of pages, not of extents");
             return Err(fault(path.clone(), what, "set `override.firmware.extents = false`"));
         }
         if platform.is_virtual() && (drive.personality != Personality::Block || drive.namespaces != 1) {

@@ -4,13 +4,13 @@ use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `[jbof]`: the drives are in one box, on a CXL fabric, with a host that is small for their number
+/// `[jbof]`: the drives are in one JBOF, on a CXL fabric, with a host that is small for their number
 /// ("Espresso"). The profile is that of a drive with all the cores and DRAM that it can use; `platform`
 /// determines how much of this each drive has, and who provides the rest.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JbofSection {
-    /// Design of the box. Default: "espresso".
+    /// Design of the JBOF. Default: "espresso".
     #[serde(default)]
     pub platform: Platform,
     /// Cores of each drive; not for "oc", whose firmware runs on the host. Default: the profile's for "conv",
@@ -60,7 +60,7 @@ pub struct JbofSection {
     pub prices: PricesSection,
 }
 
-/// Design of a box ("Espresso", 5.1).
+/// Design of a JBOF ("Espresso", 5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Platform {
@@ -166,7 +166,7 @@ impl Default for FabricSection {
 pub struct CentralSection {
     /// Clock of a host processor.
     pub clock: Frequency,
-    /// DRAM of the host for the maps of all drives of a box whose flash is as large as the profile's. Not
+    /// DRAM of the host for the maps of all drives of a JBOF whose flash is as large as the profile's. Not
     /// included in the price, because the host has it anyway.
     pub dram: Bytes,
     /// Bandwidth of the host's DRAM for data that firmware there buffers, both directions together. Written

@@ -10,7 +10,7 @@
 //! | `input.rs` | [`ScenarioInput`]: a file, or a text in place of one |
 //! | `drive.rs` | [`DrivePlan`]: a drive, in scenarios and in device files |
 //! | `kv_section.rs` | the section of a key-value job |
-//! | `jbof_section.rs`, `jbof.rs` | a box of drives: its section, and its plan ([`JbofPlan`]) |
+//! | `jbof_section.rs`, `jbof.rs` | a JBOF: its section, and its plan ([`JbofPlan`]) |
 //! | `plan.rs` | [`HostPlan`], [`Options`], and limits |
 //! | `policy.rs` | policies by their names in a profile |
 //! | `personality.rs` | [`Personality`]: the interface of a drive, and its consequences |
@@ -138,7 +138,7 @@ pub struct Scenario {
     pub seed: u64,
     /// The drives: at least one.
     pub drives: Vec<Attached>,
-    /// The box of the drives, if they are in one.
+    /// The JBOF of the drives, if they are in one.
     pub jbof: Option<JbofPlan>,
     /// The host.
     pub host: HostPlan,
@@ -286,7 +286,7 @@ impl Scenario {
             let other = [("target", target.is_some()), ("array", file.array.is_some())];
             if let Some((other, _)) = other.iter().find(|(_, is_there)| *is_there) {
                 let what =
-                    format!("`[jbof]`: drives of a box are the host's own, and no part of `[{other}]`");
+                    format!("`[jbof]`: drives of a JBOF are the host's own, and no part of `[{other}]`");
                 return Err(placed(&index, fault("jbof", what, "leave one of the two sections out")));
             }
             let plan = jbof::plan(section, &mut drives, &host_profile);
@@ -540,7 +540,7 @@ impl Scenario {
         let Some((_, last)) = own.next_back() else { return Ok(()) };
         let (workers, queues) = (self.workers(number), self.queue_pairs(number));
         if self.jbof.is_some() && drive.profile.controller.max_io_queues < 2 {
-            let what = "a drive of a box needs a queue pair for the host, and one for its peers";
+            let what = "a drive of a JBOF needs a queue pair for the host, and one for its peers";
             let help = format!("set {key}.override.controller.max_io_queues = 2");
             return Err(fault(format!("{last}.numjobs"), what, help));
         }
@@ -642,7 +642,7 @@ impl Scenario {
                  so set `warmup` or `ramp_time` to several times its capacity"
             ));
         }
-        // Idle drives of a box are intended: they lend.
+        // Idle drives of a JBOF are intended: they lend.
         if self.jbof.is_none() && self.jobs_of(drive).next().is_none() {
             notes.push("no job uses it".to_owned());
         }

@@ -12,12 +12,12 @@ use super::kept::{Kept, impossible};
 use super::plan::{BoxSpec, Fault, Plan};
 use super::seat::Seat;
 use super::tally::Tally;
-use byteway_assembly::jbof::{
-    DramConfig, HostConfig, Jbof, JbofConfig, JbofError, Platform, QueueWeights, SampleConfig,
-};
 use byteway_clock::{Clock, Delay, Executor, RunOutcome};
 use byteway_firmware::WorkKind;
 use byteway_host::{Driver, HostCosts, QueuePair};
+use byteway_jbof::{
+    DramConfig, HostConfig, Jbof, JbofConfig, JbofError, Platform, QueueWeights, SampleConfig,
+};
 use byteway_world::PoweredDrive;
 use std::cell::Cell;
 use std::rc::Rc;

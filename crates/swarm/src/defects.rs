@@ -2,7 +2,6 @@
 //!
 //! Programs that are not tests are built without them, and refuse such a plan. What must find each is in the [registry](super::registry).
 
-use byteway_assembly::jbof;
 use byteway_defect::{CAN_PLANT, LeftOut, Planted};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -53,7 +52,7 @@ any_defect! {
     Tables, "tables", of_tables: byteway_tables::Defect;
     Array, "array", of_array: byteway_array::Defect;
     Device, "device", of_device: byteway_device::Defect;
-    Jbof, "jbof", of_jbof: jbof::Defect;
+    Jbof, "jbof", of_jbof: byteway_jbof::Defect;
     Swarm, "swarm", of_swarm: Defect;
 }
 

@@ -3,7 +3,6 @@
 use super::defects::{AnyDefect, Defect};
 use super::failure::{Failure, Kind};
 use super::plan::Plan;
-use byteway_assembly::jbof;
 use byteway_defect::Planted;
 
 /// A row of the registry.
@@ -73,9 +72,9 @@ pub const REGISTRY: [Entry; 27] = {
     use byteway_array::Defect as ArrayDefect;
     use byteway_device::Defect as DeviceDefect;
     use byteway_firmware::Defect as FirmwareDefect;
+    use byteway_jbof::Defect as JbofDefect;
     use byteway_kv::Defect as KvDefect;
     use byteway_tables::Defect as TablesDefect;
-    use jbof::Defect as JbofDefect;
     [
         found(Firmware(FirmwareDefect::IgnoreTrims), Scope::All, 100, LostUnits),
         found(Firmware(FirmwareDefect::OlderCopy), Scope::All, 100, LostUnits),

@@ -64,7 +64,7 @@ impl World {
         &self.drives[self.drives.len() - 1]
     }
 
-    /// Like [`World::hold`], for a named drive that has another owner, too: its box.
+    /// Like [`World::hold`], for a named drive that has another owner, too: its JBOF.
     pub fn share(&mut self, drive: Rc<PoweredDrive>) {
         self.drives.push(drive);
     }

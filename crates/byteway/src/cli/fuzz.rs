@@ -436,7 +436,7 @@ impl Report {
              {} runs in files, {} without modeled time, {} with firmware on the host, {} with part of it there, {} neighbor drives;\n\
              {} with an extent tree as map; {} units merged from buffered parts;\n\
              {} of arrays, {} of bridges: {} members unplugged, {} stripes repaired, {} units reconstructed, {} rebuilt, {} lost;\n\
-             {} of boxes: {} faults of boxes, {} returns of drives, {} sessions cut, {} processors lent,\n\
+             {} of JBOFs: {} faults of JBOFs, {} returns of drives, {} sessions cut, {} processors lent,\n\
              {} commands redirected;\n\
              {} blocks verified;\n\
              {} runs with KV namespaces: {} pairs stored, {} refused for lack of space, {} verified, {} compactions, {} segments collected, {} pairs replayed;\n\

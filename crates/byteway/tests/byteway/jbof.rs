@@ -1,4 +1,4 @@
-//! JBOF enclosures in scenarios: every platform, mutual help of drives, and cost.
+//! JBOFs in scenarios: every platform, mutual help of drives, and cost.
 //!
 //! Checked: every read on every platform under reads and writes of all sizes, by tenants with alternating bursts; that platforms differ
 //! according to their mechanisms; reproducibility; rows and sentence of the result; a comparison by platform, with its Pareto front.
@@ -11,7 +11,7 @@ use std::process::Command;
 
 const PLATFORMS: [&str; 7] = ["conv", "oc", "shrunk", "vh", "vh-ideal", "proch", "espresso"];
 
-/// Four drives of the paper's kind, at 1/4096 of their size, in an enclosure with a period of a millisecond.
+/// Four drives of the paper's kind, at 1/4096 of their size, in a JBOF with a period of a millisecond.
 fn text(platform: &str, jobs: &str) -> String {
     format!(
         "name = 'box'\n[[drive]]\nname = 'ssd'\ncopies = 4\nprofile = 'espresso'\ncapacity = '1 GiB'\n\
@@ -95,7 +95,7 @@ fn dram_that_is_lent_shows_in_misses_and_throughput() {
     assert!(less < 0.8 * all, "{less} and {all} I/Os a second");
 }
 
-// Drives of an enclosure may differ: a large one with all its cores borrows from small ones with few, depending on need and idle time.
+// Drives of a JBOF may differ: a large one with all its cores borrows from small ones with few, depending on need and idle time.
 #[test]
 fn drives_of_different_kinds_help_each_other() {
     let found = results(
@@ -129,7 +129,7 @@ fn a_burst_of_the_lender_gives_back_what_it_has_taken_on() {
     for platform in ["proch", "espresso"] {
         let (iops, longest) = tenant(platform);
         assert!(iops > alone, "{platform}: {iops} IOPS, {alone} without help");
-        // A period of the enclosure until the burst is noticed, and the lender's own outstanding commands.
+        // A period of the JBOF until the burst is noticed, and the lender's own outstanding commands.
         assert!(longest < 5e6, "{platform}: {longest} ns");
     }
 }
@@ -152,7 +152,7 @@ fn every_queue_pair_of_a_tenant_is_helped() {
     );
 }
 
-// Priority classes apply in an enclosure as on a single drive: the host's weights reach the drives and the shares of the peers.
+// Priority classes apply in a JBOF as on a single drive: the host's weights reach the drives and the shares of the peers.
 #[test]
 fn weights_of_classes_reach_the_shares() {
     let redirected = |weights: &str| {
@@ -199,14 +199,14 @@ fn a_box_does_the_same_again() {
     }
 }
 
-// The purpose of simulating an enclosure is to find how little hardware suffices: the answer is a table with prices, and a Pareto front.
+// The purpose of simulating a JBOF is to find how little hardware suffices: the answer is a table with prices, and a Pareto front.
 #[test]
 fn a_comparison_shows_cost_beside_throughput() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("box.toml"), text("espresso", BURST)).unwrap();
+    std::fs::write(folder.path().join("jbof.toml"), text("espresso", BURST)).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_byteway"))
         .current_dir(folder.path())
-        .args(["compare", "box.toml", "--vary", "platform=shrunk,espresso", "--vary", "jbof.cores=2,3"])
+        .args(["compare", "jbof.toml", "--vary", "platform=shrunk,espresso", "--vary", "jbof.cores=2,3"])
         .args(["--out", "out", "--format", "json"])
         .output()
         .unwrap();

@@ -206,7 +206,7 @@ fn every_claim_starts_from_its_boards_one_configuration() {
                     let extra = spec.keys().all(|(key, value)| {
                         let is_base = base.keys().any(|own| own == (key, value));
                         let departs = departs(key).is_some_and(|one| one.setting().1 == value);
-                        // The subject of a claim: the transfer method, or the hardware of an enclosure and its drives.
+                        // The subject of a claim: the transfer method, or the hardware of a JBOF and its drives.
                         let is_subject = ["jbof.platform", "jbof.cores", "jbof.dram"].contains(&key);
                         is_base || departs || is_subject || key.starts_with("transfer.")
                     });
@@ -215,7 +215,7 @@ fn every_claim_starts_from_its_boards_one_configuration() {
                 };
                 assert!(BOARDS.into_iter().any(is_on), "{whose}: {:?}", spec.keys().collect::<Vec<_>>());
                 let scenario = spec.scenario(200).unwrap_or_else(|error| panic!("{whose}: {error}"));
-                // The host of an enclosure polls; all others wait for interrupts, as Linux's pass-through does.
+                // The host of a JBOF polls; all others wait for interrupts, as Linux's pass-through does.
                 let completion =
                     if scenario.jbof.is_some() { Completion::Polled } else { Completion::Interrupt };
                 assert_eq!(scenario.host.profile.completion, completion, "{whose}");
@@ -413,7 +413,7 @@ fn some_claims(paper: &str, ids: &[&str]) -> String {
     parts.filter(wanted).fold(head, |text, part| format!("{text}[[claim]]\n{part}"))
 }
 
-// These claims check the JBOF enclosure: firmware on the host, fewer cores and half a map cost what the paper says, and its bill is
+// These claims check the JBOF: firmware on the host, fewer cores and half a map cost what the paper says, and its bill is
 // correct. All other claims take a quarter of an hour.
 #[test]
 fn some_of_espresso_is_reproduced() {

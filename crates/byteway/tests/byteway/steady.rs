@@ -419,7 +419,7 @@ fn an_array_is_told_the_spare_of_its_members() {
     assert_eq!(note(array), note(drive("a") + job));
 }
 
-// Drives of a box began as saturated ones: under a light load they caught up for seconds, at ten times the write amplification.
+// Drives of a JBOF began as saturated ones: under a light load they caught up for seconds, at ten times the write amplification.
 #[test]
 fn drives_of_a_box_begin_as_they_go_on() {
     let of = |ramp: u32| {

@@ -55,7 +55,7 @@ pub(super) fn section(comparison: &Comparison) -> Option<Section> {
     let others: Vec<&Priced> = points.iter().filter(|point| !front.contains(point)).collect();
     let mut chart = Chart::new(
         Axis::linear("cost of a drive, dollars", Unit::Count),
-        Axis::linear("throughput of the enclosure", Unit::BytesPerSecond),
+        Axis::linear("throughput of the JBOF", Unit::BytesPerSecond),
     )
     .marked("Pareto-optimal points", Ink::nth(0), line);
     for (index, point) in others.iter().take(OTHERS_MAX).enumerate() {
@@ -98,7 +98,7 @@ mod tests {
         assert!(undrawn(15).contains("3 of the 15 dominated points"), "{}", undrawn(15));
     }
 
-    // With a dominated point on the front a reader would choose the worse box.
+    // With a dominated point on the front a reader would choose the worse JBOF.
     #[test]
     fn no_point_of_the_front_is_beaten() {
         let point = |dollars, bytes_per_second| Priced { dollars, bytes_per_second, name: String::new() };

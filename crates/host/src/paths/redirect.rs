@@ -328,7 +328,7 @@ impl Routes for Inner {
 }
 
 /// The options of a Store in CDW11 (NVMe KV Command Set 1.0, figure 26). A Write has bits 40 to 42 of its first block
-/// there, which no drive in a box reaches.
+/// there, which no drive in a JBOF reaches.
 const STORE_OPTIONS: u32 = 7 << 8;
 
 /// Whether a command may be redirected.

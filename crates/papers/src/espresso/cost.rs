@@ -4,9 +4,9 @@ use crate::error::Measured;
 use crate::paper::Recipe;
 use crate::point::Points;
 use crate::verdict::Measurement;
-use byteway_jbof::cost::{Bill, Parts, Prices};
-use byteway_jbof::descriptor::Utilisation;
-use byteway_jbof::policy::{Load, Weight, shares};
+use byteway_jbof::decision::descriptor::Utilisation;
+use byteway_jbof::decision::policy::{Load, Weight, shares};
+use byteway_results::cost::{Bill, Parts, Prices};
 
 pub(super) const RECIPES: [Recipe; 5] = [
     Recipe { id: "ES02", points: Vec::new, measure: saving },

@@ -8,8 +8,8 @@ use super::recipes::{
 use super::workloads;
 use crate::point::{PointResult, Points, Spec};
 use crate::sketch::stages;
-use byteway_jbof::cost::{Bill, Parts, Prices};
 use byteway_report::{Axis, Chart, Figure, Ink, Section, Unit};
+use byteway_results::cost::{Bill, Parts, Prices};
 use byteway_results::summary::{EnergySummary, JbofSummary};
 use byteway_scenario::Platform;
 

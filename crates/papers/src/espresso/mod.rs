@@ -1,10 +1,10 @@
-//! "Espresso": a box of drives on a CXL fabric that lend each other processors and DRAM, compared with six
+//! "Espresso": a JBOF whose drives lend each other processors and DRAM over a CXL fabric, compared with six
 //! other designs.
 //!
 //! | file | what |
 //! |---|---|
 //! | `workloads.rs` | the paper's production workloads, synthesized |
-//! | `points.rs` | the box, and its loads |
+//! | `points.rs` | the JBOF, and its loads |
 //! | `recipes.rs` | measurements of the claims |
 //! | `cost.rs` | claims that are arithmetic |
 //! | `figures.rs` | the paper's figures, redrawn |
@@ -22,7 +22,7 @@ use byteway_scenario::Platform;
 /// The paper.
 pub const PAPER: Paper = Paper {
     name: "espresso",
-    about: "a box of drives on a CXL fabric that lend each other processors and DRAM",
+    about: "a JBOF whose drives lend each other processors and DRAM over a CXL fabric",
     claims: include_str!("../../../../claims/espresso.toml"),
     recipes: &[&recipes::RECIPES, &recipes::MORE, &cost::RECIPES],
     lengths: Lengths { payloads: 5_000, puts: 5_000 },

@@ -1,4 +1,4 @@
-//! The points of the paper, in a box of twelve drives: six with a tenant, six idle, unless the paper says
+//! The points of the paper, in a JBOF of twelve drives: six with a tenant, six idle, unless the paper says
 //! otherwise.
 //!
 //! Drives are simulated at 1/512 of their 4 TB, with a proportional map, so that caches are warm within a
@@ -122,7 +122,7 @@ const LARGER_SEGMENT: Departure = Departure::ours("jbof.segment", "\"256 KiB\"",
 const LARGER_SPARE: Departure =
     Departure::ours("drive.override.firmware.op", "\"12.5 %\"", "spare flash unchanged");
 
-/// Random reads of 4 KiB, one at a time, by one drive in a box of larger drives (eight times).
+/// Random reads of 4 KiB, one at a time, by one drive in a JBOF of larger drives (eight times).
 pub(super) fn latency_of_large(platform: Platform) -> Spec {
     let one = Tenants::new("one", 0..1, "randread", 4096, 1);
     let one = one.ramp(8 * slow(platform)).lasting(10_000, 50 * MS);
@@ -206,7 +206,7 @@ const TWO_DRIVES: Departure = Departure::of_paper(
     "one socket to mimic the borrower SSD, while the other socket acts as the lender SSD",
 );
 
-/// Figure 19 is based on an emulator with two sockets; here two drives of the box, one of them idle.
+/// Figure 19 is based on an emulator with two sockets; here two drives of the JBOF, one of them idle.
 pub(super) fn two_drives(platform: Platform, application: &str) -> Spec {
     let burst = |rw, bytes| Tenants::new("burst", 0..1, rw, bytes, DEEP);
     let burst = match application {

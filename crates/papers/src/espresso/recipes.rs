@@ -160,7 +160,7 @@ pub(super) fn throughput(seen: &PointResult<'_>) -> f64 {
 }
 
 pub(super) fn jbof<'a>(points: &'a Points, spec: &Spec) -> Measured<&'a JbofSummary> {
-    let none = || ClaimError::NoFigure(format!("{}: the drives are not in a JBOF enclosure", spec.name()));
+    let none = || ClaimError::NoFigure(format!("{}: the drives are not in a JBOF", spec.name()));
     points.at(spec)?.jbof().ok_or_else(none)
 }
 

@@ -1,4 +1,4 @@
-//! The sections on the host: processors and memory by component, arrays, boxes.
+//! The sections on the host: processors and memory by component, arrays, JBOFs.
 
 use super::flow::{elapsed, with_warmup};
 use super::steps::Steps;
@@ -13,14 +13,10 @@ pub(super) fn array(summary: &Summary) -> Option<Section> {
     Some(Section::new("The array").text(format!("{}.", array.sentence())).table(Table::from(array.table())))
 }
 
-/// Lending, cost and energy of a box, if the drives are in one.
+/// Lending, cost and energy of a JBOF, if the drives are in one.
 pub(super) fn jbof(summary: &Summary) -> Option<Section> {
     let jbof = summary.jbof.as_ref()?;
-    Some(
-        Section::new("The JBOF enclosure")
-            .text(format!("{}.", jbof.sentence()))
-            .table(Table::from(jbof.table())),
-    )
+    Some(Section::new("The JBOF").text(format!("{}.", jbof.sentence())).table(Table::from(jbof.table())))
 }
 
 /// Cost of I/O on the host, if it was followed.

@@ -1,12 +1,12 @@
-//! The JBOF part of the summary: lending between the drives of a box, cost and energy.
+//! The JBOF part of the summary: lending between the drives of a JBOF, cost and energy.
 
-use byteway_jbof::cost::{Activity, Bill, Parts, Power, Prices};
+use crate::cost::{Activity, Bill, Parts, Power, Prices};
 use byteway_text::number::ratio;
 use byteway_text::table::{Column, Quantity, TextTable, grouped, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A box over the measured part of the run, until the end of all jobs.
+/// A JBOF over the measured part of the run, until the end of all jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JbofSummary {
     /// Platform: `conv`, `oc`, `shrunk`, `vh`, `vh-ideal`, `proch` or `espresso`.
@@ -71,7 +71,7 @@ impl EnergySummary {
     }
 }
 
-/// A drive of a box.
+/// A drive of a JBOF.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JbofRow {
     /// Name of the drive.
@@ -145,7 +145,7 @@ impl DriveParts {
 }
 
 impl JbofSummary {
-    /// The summary of a box whose drives have these parts, and completed `iops` I/Os per second.
+    /// The summary of a JBOF whose drives have these parts, and completed `iops` I/Os per second.
     pub fn new(
         platform: &str,
         parts: &[DriveParts],

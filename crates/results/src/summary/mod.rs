@@ -93,7 +93,7 @@ pub struct Summary {
     /// Work of an array on the host; omitted if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArraySummary>,
-    /// Lending, cost and energy of a box; omitted if the drives are in none.
+    /// Lending, cost and energy of a JBOF; omitted if the drives are in none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jbof: Option<JbofSummary>,
     /// Cost of I/O on the host, for all drives together; omitted unless a drive's firmware runs on the host

@@ -93,7 +93,7 @@ impl Summary {
             let _ = writeln!(out, "\n{}", array.sentence());
         }
         if let Some(jbof) = &self.jbof {
-            out.section("The JBOF enclosure", &jbof.table());
+            out.section("The JBOF", &jbof.table());
             let _ = writeln!(out, "\n{}", jbof.sentence());
         }
         if let Some(host) = &self.host {

@@ -1,17 +1,17 @@
-//! Builds a JBOF enclosure from its plan.
+//! Builds a JBOF from its plan.
 
 use super::{delay, drive, driver, host_costs};
-use byteway_assembly::jbof::{
-    BoxedDrive, CentralConfig, Copyback, DramConfig, HostConfig, JbofConfig, Platform, QueueWeights,
-    VirtualConfig,
-};
 use byteway_clock::{Rate, Station};
 use byteway_content::UNIT_BYTES;
 use byteway_jbof::fabric::FabricConfig;
+use byteway_jbof::{
+    CentralConfig, Copyback, DramConfig, HostConfig, JbofConfig, JbofDrive, Platform, QueueWeights,
+    VirtualConfig,
+};
 use byteway_scenario::{Arbitration, HostPlan, JbofPlan, Platform as Word, Scenario, Weights};
 use std::rc::Rc;
 
-/// Configuration of the enclosure without its drives.
+/// Configuration of the JBOF without its drives.
 pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
     let section = &plan.section;
     JbofConfig {
@@ -79,12 +79,12 @@ fn platform(plan: &JbofPlan) -> Platform {
 }
 
 /// The drives with their drivers. The host's processor `cpu` runs the drivers and the queue pairs that the drives lend.
-pub(super) fn parts(scenario: &Scenario, plan: &JbofPlan, cpu: &Rc<Station>) -> Vec<BoxedDrive> {
+pub(super) fn parts(scenario: &Scenario, plan: &JbofPlan, cpu: &Rc<Station>) -> Vec<JbofDrive> {
     let segment_pages = plan.section.segment.0 / UNIT_BYTES as u64;
     let one = |number: usize| {
         let mut config = drive(scenario, number);
         config.ftl.map_segment_pages = segment_pages.clamp(1, u32::MAX.into()) as u32;
-        BoxedDrive {
+        JbofDrive {
             name: scenario.drives[number].plan.name.clone(),
             config,
             medium: None,

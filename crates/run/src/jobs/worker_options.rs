@@ -1,9 +1,9 @@
 //! Options of workers.
 
 use super::payloads::Sink;
-use byteway_assembly::jbof::Jbof;
 use byteway_clock::Station;
 use byteway_host::{Completion, Method, Multipath, QueuePair, Rules};
+use byteway_jbof::Jbof;
 use byteway_pushdown::READ_DEPTH;
 use byteway_pushdown::drive_model::DriveModel;
 use byteway_transfer::result::ResultMethod;
@@ -23,7 +23,7 @@ pub struct WorkerOptions {
     pub shared: Option<Vec<QueuePair>>,
     /// The paths to the drive, if its queue pairs use several. Not for key-value jobs.
     pub paths: Option<Multipath>,
-    /// The drive's enclosure, if any: some commands may use queue pairs of its other drives.
+    /// The drive's JBOF, if any: some commands may use queue pairs of its other drives.
     pub jbof: Option<Rc<Jbof>>,
     /// How completions are detected.
     pub completion: Completion,

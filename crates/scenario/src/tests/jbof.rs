@@ -1,8 +1,8 @@
-//! A box of drives: resources by platform, and error messages for invalid boxes.
+//! A JBOF: resources by platform, and error messages for invalid JBOFs.
 
 use super::*;
 
-/// Four drives of the paper's kind in a box; its section begins in line 6.
+/// Four drives of the paper's kind in a JBOF; its section begins in line 6.
 fn boxed(lines: &str) -> Result<Scenario, InputError> {
     boxed_with("", lines)
 }
@@ -88,12 +88,12 @@ fn mistakes_of_a_box_are_named_where_they_stand() {
     assert!(extents.is_err(), "a map of extents has no pages to lend");
     let hosted = "[drive]\nprofile = \"fssd\"\n[jbof]\nplatform = \"conv\"\n";
     let error = parse(&format!("{hosted}{JOB}"), &[]).unwrap_err();
-    assert!(error.what.contains("a drive of a box has firmware of its own"), "{error}");
+    assert!(error.what.contains("a drive of a JBOF has firmware of its own"), "{error}");
     let pairs = boxed_with("\npersonality = \"kv\"\nprecondition = \"empty\"", "platform = \"vh\"");
     assert!(pairs.is_err(), "a hypervisor redirects writes of blocks");
 }
 
-// Drives of a box belong to the host: combined with an array or a target they would be something else.
+// Drives of a JBOF belong to the host: combined with an array or a target they would be something else.
 #[test]
 fn a_box_is_no_array_and_no_target() {
     let error = boxed("platform = \"conv\"\n[array]\nlevel = 0").unwrap_err();
@@ -118,7 +118,7 @@ fn a_drive_of_a_box_has_a_queue_pair_for_its_peers() {
     assert_eq!(error.place.unwrap().position.unwrap().0, 13);
 }
 
-// Idle drives are the purpose of a box: a note for each would hide important ones.
+// Idle drives are the purpose of a JBOF: a note for each would hide important ones.
 #[test]
 fn idle_drives_of_a_box_are_no_oversight() {
     let drives = "[[drive]]\nname = \"ssd\"\ncopies = 4\nprofile = \"espresso\"\ncapacity = \"8 GiB\"\n";

@@ -21,7 +21,7 @@ pub mod window;
 pub use batch::KvBatch;
 pub use bulk::KvBulk;
 pub use cursor::KvCursor;
-pub use oracle::{KvClear, KvFlush, KvMismatch, KvOracle, KvOutcome, KvRead, KvWrite};
+pub use oracle::{Held, KvClear, KvFlush, KvMismatch, KvOracle, KvOutcome, KvRead, KvWrite};
 pub use window::{LossFigures, LossWindow};
 
 use crate::carrier::{Carrier, Counts, TransferConfig, succeeded};

@@ -147,7 +147,7 @@ pub struct CopybackConfig {
     pub retry: Delay,
 }
 
-/// A hypervisor: all drives of a box, and the cost of managing them. Cheap to clone; clones share state.
+/// A hypervisor: all drives of a JBOF, and the cost of managing them. Cheap to clone; clones share state.
 #[derive(Clone)]
 pub struct Hypervisor(Rc<HypervisorInner>);
 
