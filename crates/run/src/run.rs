@@ -703,7 +703,7 @@ impl RunContext {
                  demand"
             ));
         }
-        let ledgers: Vec<_> = drives.iter().map(Measured::ledger).collect();
+        let ledgers: Vec<_> = drives.iter().map(Measured::link_ledger).collect();
         let mut flash = FlashSummary::default();
         drives.iter().for_each(|drive| flash += drive.flash());
         let units = |of: fn(&FtlCounters) -> u64| drives.iter().map(|drive| drive.units(of)).sum::<u64>();
@@ -775,7 +775,7 @@ impl Measured<'_> {
         self.end.snapshot.at.since(self.begin.at).0
     }
 
-    fn ledger(&self) -> Ledger {
+    fn link_ledger(&self) -> Ledger {
         self.end.snapshot.ledger.since(&self.begin.ledger)
     }
 

@@ -32,8 +32,8 @@ use serde::ser::{Serialize, Serializer};
 
 use super::finding::{Fact, Finding, FindingInput, findings, most_telling_first, throughput_of};
 use super::plan::{Plan, Planned, describe};
-use super::sensitivity::{Change, Sensitivity, TrialEnd, Tried};
 use super::sizes;
+use super::tried::{Change, Sensitivity, TrialEnd, Tried};
 use super::vary::{Axis, Scale};
 use crate::assumption::Trial;
 use crate::replicate::Repeat;

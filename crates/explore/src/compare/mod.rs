@@ -11,7 +11,9 @@
 //! | `pareto.rs` | throughput and cost, where drives have a price |
 //! | `outcome.rs` | running points in parallel, and their outcomes |
 //! | `finding/` | knees, crossovers, the best point, in words |
+//! | `reach.rs` | the sizes at which a method is better than another |
 //! | `sizes.rs` | the payload sizes up to which a method is better, to the byte |
+//! | `tried.rs` | what findings became with other constants |
 //! | `sensitivity.rs` | findings that rest on assumed constants |
 //! | `comparison.rs` | the complete result, and `compare.json` |
 //! | `table.rs` | the table for the terminal, and `compare.csv` |
@@ -26,11 +28,13 @@ mod fnv;
 mod outcome;
 mod pareto;
 mod plan;
+mod reach;
 mod report;
 mod sensitivity;
 mod sizes;
 mod store;
 mod table;
+mod tried;
 mod vary;
 
 pub use comparison::{Comparison, Point, Replicate};
@@ -40,11 +44,13 @@ pub use fingerprint::{Fingerprint, SOURCES, fingerprint};
 pub use outcome::{CompareOptions, PointOutcomes, run_all};
 pub(crate) use plan::job_count;
 pub use plan::{Plan, Planned, PlannedRun, Request};
+pub use reach::Reach;
 pub use report::report;
-pub use sensitivity::{Change, Sensitivity, TrialEnd, Tried, plan_trials, sensitivity};
-pub use sizes::{Reach, with_payload};
+pub use sensitivity::{plan_trials, sensitivity};
+pub use sizes::with_payload;
 pub(crate) use store::{Kept, read_kept};
 pub use store::{Store, StoreError};
+pub use tried::{Change, Sensitivity, TrialEnd, Tried};
 pub use vary::{Amount, Axis, Jobs, POINTS_MAX, Scale, Value};
 pub(crate) use vary::{place, resolve};
 

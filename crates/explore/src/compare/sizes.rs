@@ -8,10 +8,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use super::finding::{Fact, Finding, FindingInput, without};
+use super::finding::fact::{Fact, Finding, FindingInput, without};
 use super::plan::{Plan, Planned};
+use super::reach::Reach;
 use super::vary::{Axis, Scale};
 use byteway_results::RunResult;
 use byteway_results::figures::{Figures, Metric, equal, is_fallback};
@@ -22,34 +21,6 @@ use byteway_workload::{JobPlan, Source, Synthetic};
 
 /// I/Os of a probe.
 const PROBE_IOS: u64 = 500;
-
-/// Sizes at which one method is better than another, within the sizes of the comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "where", content = "bytes", rename_all = "kebab-case")]
-pub enum Reach {
-    /// At no size.
-    Nowhere,
-    /// At every size of the comparison, the longest of which is given.
-    Everywhere(u64),
-    /// Up to this size, and not above it.
-    UpTo(u64),
-    /// From this size on, and not below it.
-    From(u64),
-    /// The lead changes more than once.
-    Mixed,
-}
-
-impl Reach {
-    fn words(self) -> String {
-        match self {
-            Reach::Nowhere => "at no size".to_owned(),
-            Reach::Everywhere(bytes) => format!("at every size up to {} B", grouped(bytes)),
-            Reach::UpTo(bytes) => format!("up to {} B", grouped(bytes)),
-            Reach::From(bytes) => format!("from {} B", grouped(bytes)),
-            Reach::Mixed => "at some sizes".to_owned(),
-        }
-    }
-}
 
 /// Whether a key is the transfer method.
 pub(super) fn is_method(axis: &Axis) -> bool {

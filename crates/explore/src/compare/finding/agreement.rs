@@ -1,8 +1,8 @@
 //! Whether two comparisons of the same points, whose drives differ in a constant, agree in a finding.
 
-use super::{Change, Fact};
+use super::fact::{Change, Fact};
 use crate::assumption::{AGREE, sizes_agree};
-use crate::compare::sizes::Reach;
+use crate::compare::reach::Reach;
 use byteway_results::figures::equal;
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! Effects of a key of the drive: a mechanism that is on or off, a new or an aged drive. Throughput and the
 //! best p99 alone would not show a trade-off between them.
 
-use super::{Axis, Change, Fact, Finding, FindingInput, RIVALS_MAX, series, throughput_of, with};
+use super::fact::{Change, Fact, Finding, FindingInput, RIVALS_MAX, series, throughput_of, with};
+use crate::compare::vary::Axis;
 use byteway_results::figures::{Figures, Metric, difference};
 
 /// Figures, in the order in which a sentence states them.
