@@ -27,15 +27,11 @@
 //! do drives that are served, which have no result in which a fault could be told.
 
 use byteway_clock::random::fnv1a;
-use byteway_firmware::policy::{MadeSchedule, MadeStream, MadeSuspend, MadeVictim, Policies, WrongArgument};
+use byteway_firmware::policy::{MadeSchedule, MadeStream, MadeSuspend, MadeVictim, Policies};
 use byteway_scenario::{Options, TraceFormats, WorkloadSources};
-use byteway_text::error::InputError;
 use byteway_trace::TraceFormat;
-use byteway_workload::own::WorkloadSource;
+use byteway_workload::own::MadeSource;
 use std::sync::OnceLock;
-
-/// A source of I/Os that was made, or what is wrong with its argument.
-pub type MadeSource = Result<Box<dyn WorkloadSource>, WrongArgument>;
 
 /// What a program has beyond what is built in.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +47,7 @@ impl Extensions {
     /// each drive, from what stands behind a colon in its name; it is also asked whether that is right, before there is any drive.
     ///
     /// # Panics
-    /// The name is that of a built-in policy, has a colon, or ends as a file's, in `.o` or `.bpf`.
+    /// The name is that of a built-in policy, is empty, has a colon, or ends as a file's, in `.o` or `.bpf`.
     #[must_use]
     pub fn victim(
         self,
@@ -82,7 +78,7 @@ impl Extensions {
     /// the job.
     ///
     /// # Panics
-    /// The name is empty, or has a colon.
+    /// Same as `victim`.
     #[must_use]
     pub fn source(
         self,
@@ -91,9 +87,6 @@ impl Extensions {
         version: &str,
         make: impl Fn(Option<&str>) -> MadeSource + Send + Sync + 'static,
     ) -> Self {
-        let make = move |argument: Option<&str>| {
-            make(argument).map_err(|WrongArgument { what, help }| InputError::new(what, help))
-        };
         Extensions { sources: self.sources.with_source(name, about, version, make), ..self }
     }
 

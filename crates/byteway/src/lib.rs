@@ -22,8 +22,8 @@ pub use byteway_firmware::policy::{
 };
 pub use byteway_flash::Priority;
 pub use byteway_trace::{FieldError, Kind, TraceFormat, TraceLine};
-pub use byteway_workload::own::{Operation, WorkloadSource, WorkloadView};
-pub use extensions::{Extensions, MadeSource};
+pub use byteway_workload::own::{MadeSource, Operation, WorkloadSource, WorkloadView};
+pub use extensions::Extensions;
 
 use std::process::ExitCode;
 

@@ -17,4 +17,9 @@ impl WrongArgument {
             help: "leave out the colon and what follows it".into(),
         }
     }
+
+    /// Of code that panicked, with this message.
+    pub(crate) fn panicked(what: String) -> Self {
+        WrongArgument { what, help: "its code is at fault: mend it there".into() }
+    }
 }

@@ -46,4 +46,4 @@ mod named;
 pub use argument::WrongArgument;
 pub use asked::Asked;
 pub use kind::{Added, BuiltIn, Kind, Made, Make, plain};
-pub use named::{Named, Set, UnknownPolicy, is_file};
+pub use named::{Named, Set, UnknownPolicy, caught, is_file};

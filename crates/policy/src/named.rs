@@ -1,7 +1,7 @@
 //! A policy under its name, and all of a kind that have one.
 
 use crate::argument::WrongArgument;
-use crate::kind::{Added, Kind, Make};
+use crate::kind::{Added, Kind, Made, Make};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ pub struct Named<P: ?Sized> {
     hash: Option<String>,
     /// The program that has it, of one that is not built in.
     build: String,
-    make: Arc<dyn Fn() -> Box<P> + Send + Sync>,
+    make: Arc<dyn Fn() -> Made<P> + Send + Sync>,
 }
 
 impl<P: ?Sized> Named<P> {
@@ -23,7 +23,13 @@ impl<P: ?Sized> Named<P> {
         hash: Option<String>,
         make: impl Fn() -> Box<P> + Send + Sync + 'static,
     ) -> Self {
-        Named { name: name.into(), hash, build: String::new(), make: Arc::new(make) }
+        Named { name: name.into(), hash, build: String::new(), make: Arc::new(move || Ok(make())) }
+    }
+
+    /// The same of this build of its program.
+    #[must_use]
+    pub fn of_build(self, build: &str) -> Self {
+        Named { build: build.to_owned(), ..self }
     }
 
     /// Its name, with its argument.
@@ -34,6 +40,23 @@ impl<P: ?Sized> Named<P> {
     /// The version of its code, if it is not built in.
     pub fn hash(&self) -> Option<&str> {
         self.hash.as_deref()
+    }
+
+    /// One, if it can be made.
+    ///
+    /// # Errors
+    /// Its argument is wrong, or its code panics.
+    pub fn made(&self) -> Made<P> {
+        caught(|| (self.make)()).unwrap_or_else(|what| Err(WrongArgument::panicked(what)))
+    }
+
+    /// What one says of itself that is made only to be asked this.
+    ///
+    /// # Errors
+    /// It can't be made, or its code panics.
+    pub fn says<T>(&self, ask: impl FnOnce(&P) -> T) -> Result<T, WrongArgument> {
+        let made = self.made()?;
+        caught(|| ask(&made)).map_err(WrongArgument::panicked)
     }
 }
 
@@ -47,8 +70,7 @@ impl<P: ?Sized> Clone for Named<P> {
 impl<P: Kind + ?Sized> Named<P> {
     /// One for a drive.
     pub fn make(&self) -> Box<P> {
-        let panicked = |what: String| P::unmade(WrongArgument { what, help: String::new() });
-        caught(|| (self.make)()).unwrap_or_else(panicked)
+        self.made().unwrap_or_else(P::unmade)
     }
 
     /// The built-in policy of this name, without an argument; None if it needs one, or there is none.
@@ -56,7 +78,12 @@ impl<P: Kind + ?Sized> Named<P> {
         let built_in = P::built_in().iter().find(|built_in| built_in.name == name)?;
         let make = built_in.make;
         make(None).ok()?;
-        Some(Named::new(name, None, move || make(None).unwrap_or_else(P::unmade)))
+        Some(Named {
+            name: name.into(),
+            hash: None,
+            build: String::new(),
+            make: Arc::new(move || make(None)),
+        })
     }
 
     /// Whether it is what a drive has whose profile names none: the first of those that are built in. It need not be asked where the drive can
@@ -131,12 +158,12 @@ impl<P: Kind + ?Sized> Set<P> {
     /// Adds a policy.
     ///
     /// # Panics
-    /// The name is one that could not be reached: of a built-in policy, of a file, or with a colon.
+    /// The name is one that could not be reached: of a built-in policy, of a file, empty, or with a colon.
     pub fn add(&mut self, name: String, added: Added<P>) {
         let is_free = !P::built_in().iter().any(|built_in| built_in.name == name);
         assert!(is_free, "`{name}` is the name of a built-in policy");
         assert!(
-            !name.contains(':') && !is_file(&name),
+            !name.is_empty() && !name.contains(':') && !is_file(&name),
             "`{name}` is no name: a colon begins an argument, and .o or .bpf is of a file"
         );
         self.added.insert(name, added);
@@ -167,20 +194,21 @@ impl<P: Kind + ?Sized> Set<P> {
                 (None, Arc::new(make))
             }
         };
-        let tried = caught(|| make(argument).and_then(|made| made.wrong().map_or(Ok(()), Err)));
-        let panicked =
-            |what| Err(WrongArgument { what, help: "the policy's code is at fault: mend it there".into() });
-        tried.unwrap_or_else(panicked).map_err(UnknownPolicy::Argument)?;
         let argument = argument.map(str::to_owned);
-        // It was made with this argument just now; but code that is not built in may depend on more than that.
-        let made = move || make(argument.as_deref()).unwrap_or_else(P::unmade);
         let build = if hash.is_some() { build.to_owned() } else { String::new() };
-        Ok(Named { build, ..Named::new(text, hash, made) })
+        // It is made with this argument now, and again for each drive: code that is not built in may depend on more than that.
+        let make = Arc::new(move || make(argument.as_deref()));
+        let named = Named { name: text.into(), hash, build, make };
+        let wrong = named.says(P::wrong).and_then(|wrong| wrong.map_or(Ok(()), Err));
+        wrong.map_err(UnknownPolicy::Argument).map(|()| named)
     }
 }
 
-/// What code of a user's returns, or that it panicked: a fault of it, and none of the program.
-pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+/// What code of a user's returns.
+///
+/// # Errors
+/// It panicked, with this message: a fault of it, and none of the program.
+pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let what = panic.downcast_ref::<&str>().copied().map(str::to_owned);
         let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
@@ -205,7 +233,7 @@ pub enum UnknownPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::{BuiltIn, Made};
+    use crate::kind::BuiltIn;
 
     /// Says what it is.
     trait Word {

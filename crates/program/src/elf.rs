@@ -33,12 +33,12 @@ pub enum ElfError {
     Sections(usize),
     /// It is not known where the program begins.
     #[error(
-        "the file has {0} functions, expected 1: make the others `static inline`, so that they become a part of it"
+        "the file has {0} functions, expected 1: make the others `static inline __attribute__((always_inline))`, so that they become a part of it"
     )]
     Functions(usize),
     /// The instructions need a linker.
     #[error(
-        "the instructions have relocations: use no maps and no global variables, and inline all functions"
+        "the instructions have relocations: use no maps and no global variables, and make all functions but one `static inline __attribute__((always_inline))`"
     )]
     Relocated,
 }

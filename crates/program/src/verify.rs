@@ -15,6 +15,9 @@ pub const RANGE_BYTES: i32 = 2;
 /// All helpers. A helper takes R1 to R5, returns R0, and sets R1 to R5 to zero.
 pub const HELPERS: [i32; 2] = [RANGE_ADDRESS, RANGE_BYTES];
 
+/// Source register of a call whose target is a function of the file, not a helper.
+const CALL_FUNCTION: u8 = 1;
+
 /// Why a program is refused. `at` is an instruction's index, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
@@ -71,6 +74,14 @@ pub enum ProgramError {
         at: usize,
         /// Number of the helper.
         helper: i32,
+    },
+    /// A call of another function of the same file.
+    #[error(
+        "instruction {at}: it calls another function: make that one `static inline __attribute__((always_inline))`"
+    )]
+    Function {
+        /// Instruction.
+        at: usize,
     },
     /// Execution can run past the last instruction.
     #[error("execution can run past the end: the last instruction must be an exit or an unconditional jump")]
@@ -209,6 +220,9 @@ fn check_one(at: usize, it: Instruction, next: Option<&Instruction>) -> Result<(
                     (false, it.dst == 0 && (!is_long || it.offset == 0), is_long, false)
                 }
                 jump::CALL if !register && !is_long => {
+                    if it.src == CALL_FUNCTION {
+                        return Err(ProgramError::Function { at });
+                    }
                     if it.src == 0 && !HELPERS.contains(&it.imm) {
                         return Err(ProgramError::Helper { at, helper: it.imm });
                     }

@@ -88,7 +88,7 @@ fn fields() {
         Instruction { imm: 1, ..goto(0) },
         Instruction { dst: 1, ..goto(0) },
         Instruction { imm: 1, ..exit() },
-        Instruction { src: 1, ..call(1) },
+        Instruction { src: 2, ..call(1) },
         Instruction { offset: 1, ..call(1) },
         Instruction { imm: 1, ..jump(jump::EQ, R0, R1, 0) },
         Instruction { opcode: LOAD_WIDE, src: 1, ..Instruction::default() },
@@ -143,4 +143,6 @@ fn helpers() {
     for helper in [0, 3, -1, i32::MIN] {
         assert_eq!(one(call(helper)), ProgramError::Helper { at: 0, helper });
     }
+    // A function that was not inlined.
+    assert_eq!(one(Instruction { src: 1, ..call(4) }), ProgramError::Function { at: 0 });
 }

@@ -28,7 +28,9 @@ pub enum RunError {
     #[error("the drive's firmware cannot be started on the host")]
     NotHosted(#[source] HostedError),
     /// A policy that is not built in did what it must not: the figures are not of it.
-    #[error("{0}")]
+    #[error(
+        "{0}\n  help: correct the policy: docs/tasks/write-a-policy.md says what it is asked and told, and what it may answer"
+    )]
     Policy(String),
     /// Interrupted before the drives were ready: there are no results.
     #[error("{Interrupted}")]

@@ -132,7 +132,7 @@ impl Device {
         stem: &str,
         options: &Options,
     ) -> Result<Device, InputError> {
-        sources.policies = options.policies.clone();
+        (sources.policies, sources.is_served) = (options.policies.clone(), true);
         for flag in &options.sets {
             sources.set(&mut tree, flag)?;
         }
@@ -153,7 +153,6 @@ impl Device {
         let checked = checked.and_then(|()| check_rest(file.serve.rest));
         let checked = checked.and_then(|()| check_files(&drive, options.in_files));
         let checked = checked.and_then(|()| hosted::check_served(&drive));
-        let checked = checked.and_then(|()| drive.policies.check_served());
         checked.map_err(|fault| placed(&sources, &index, fault))?;
         Ok(Device { name, seed: file.seed, drive, serve: file.serve })
     }

@@ -148,6 +148,9 @@ impl DrivePlan {
         let folder_of = |key: &str| sources.folder(profile_index.span(key).start);
         let policies = DrivePolicies::of(&sources.policies, &profile, folder_of)
             .map_err(|fault| placed(sources, &profile_index, fault))?;
+        if sources.is_served {
+            policies.check_served().map_err(|fault| placed(sources, &profile_index, fault))?;
+        }
         let said = |key: &str| index.has(&format!("{path}.{key}"));
         let draft = DriveDraft { section, path, said: &said };
         let mut plan = draft.plan(profile).map_err(|fault| {

@@ -635,15 +635,18 @@ impl Draft<'_> {
                 self.fault("source", format!("there is no source `{}`", excerpt(name)), help)
             }
         })?;
-        let made = source.make();
-        let made = made.map_err(|wrong| self.fault("source", wrong.what, wrong.help))?;
+        let says = source.says(|made| (made.ends(), made.bytes_max()));
+        let (ends, bytes_max) = says.map_err(|wrong| {
+            let what = format!("the source `{}` {}", excerpt(text), wrong.what);
+            self.fault("source", what, wrong.help)
+        })?;
         let most = u32::try_from(range_blocks).unwrap_or(u32::MAX);
-        let blocks_max = match made.bytes_max() {
+        let blocks_max = match bytes_max {
             Some(bytes) => self.io_blocks("source", Kind::Read, Bytes(bytes), transfer_blocks_max)?,
             None => transfer_blocks_max,
         };
         let trims = !self.limits.personality.has_sink();
-        Ok(OwnPlan { source, ends: made.ends(), blocks_max: blocks_max.min(most), trims })
+        Ok(OwnPlan { source, ends, blocks_max: blocks_max.min(most), trims })
     }
 
     fn check_trace(&self, trace: &TraceSection) -> Result<Issue, KeyError> {

@@ -652,7 +652,7 @@ impl Scenario {
         }
         for job in self.jobs_of(drive) {
             if let Source::Own(OwnPlan { source, .. }) = &job.source {
-                let (name, version) = (source.name(), source.hash());
+                let (name, version) = (source.name(), source.hash().unwrap_or_default());
                 notes.push(format!(
                     "job {}: its I/Os are those of `{name}` (version {version}), which is not built in",
                     job.name

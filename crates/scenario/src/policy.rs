@@ -165,7 +165,9 @@ fn program<P: ?Sized, M: Fn() -> Box<P> + Send + Sync + 'static>(
         .map_err(|error| fault(key, format!("`{key}`: {}", error.what), error.help))?;
     let make = verify(&file).map_err(|error| {
         let what = format!("`{key}`: `{}` is no policy: {error}", excerpt(text));
-        fault(key, what, "write a single function in C and compile it with clang --target=bpf -O2 -c: docs/tasks/write-a-policy.md")
+        let help = "write a single function in C, make all others `static inline __attribute__((always_inline))`, and compile it with \
+                    clang --target=bpf -O2 -c: docs/tasks/write-a-policy.md";
+        fault(key, what, help)
     })?;
     let hash = format!("{:016x}", fnv1a(&file));
     // Without its folder: results are the same wherever the file lies.
@@ -196,7 +198,9 @@ pub(crate) fn check_streams(
         let help = "set `precondition = \"filled\"`, and `warmup` to several times the capacity; a small `capacity` makes that short";
         return Err(fault(STREAMS, what, help));
     }
-    let counts = streams.make().counts();
+    let counts = streams.says(|streams| streams.counts()).map_err(|wrong| {
+        fault(STREAMS, format!("`{STREAMS}` = `{}` {}", excerpt(streams.name()), wrong.what), wrong.help)
+    })?;
     let needed_of = |profile: &Profile, geometry: &Geometry| {
         profile.least_blocks(geometry).saturating_add(u64::from(counts.further_blocks()))
     };

@@ -82,6 +82,8 @@ pub struct Sources<'t> {
     constants: Vec<SourcedConstant>,
     /// Policies that are not built in.
     pub policies: Policies,
+    /// Drives are served, not simulated.
+    pub is_served: bool,
 }
 
 struct Source<'t> {
@@ -133,7 +135,13 @@ pub struct Translation {
 impl<'t> Sources<'t> {
     /// No sources yet.
     pub fn new(texts: &'t Texts) -> Self {
-        Sources { texts, sources: Vec::new(), constants: Vec::new(), policies: Policies::default() }
+        Sources {
+            texts,
+            sources: Vec::new(),
+            constants: Vec::new(),
+            policies: Policies::default(),
+            is_served: false,
+        }
     }
 
     fn add(&mut self, name: String, text: String, kind: SourceKind) -> (usize, &'t str) {
@@ -536,6 +544,10 @@ fn floor_char_boundary(text: &str, at: usize) -> usize {
     at
 }
 
+/// Sections that most profiles lack, of which users set one key; with all keys that there must be then.
+const WHOLE: [(&str, &str); 1] =
+    [("flash.suspend", "latency = \"20 us\", resume = \"20 us\", most = 16, policy = \"erases\"")];
+
 /// Turns serde's message into a mistake and its remedy.
 fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
@@ -561,6 +573,15 @@ fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
         return (what, suggest(quoted[0], &quoted[1..]));
     }
     if message.starts_with("missing field") && !quoted.is_empty() {
+        // The place may be that of one of its keys, as of --set drive.override.flash.suspend.policy.
+        let whole = WHOLE.iter().find(|(section, _)| path.is_some_and(|path| path.contains(section)));
+        if let Some((section, keys)) = whole {
+            let what = format!("`{section}` lacks the key `{}`", quoted[0]);
+            return (
+                what,
+                format!("a profile that has none needs all of it: write `{section} = {{ {keys} }}`"),
+            );
+        }
         let inside = path.map_or_else(|| format!("the {noun}"), |path| format!("`{path}`"));
         if SECTIONS.contains(&quoted[0]) {
             let section = path.map_or_else(|| quoted[0].to_owned(), |path| join(path, quoted[0]));

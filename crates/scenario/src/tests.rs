@@ -190,6 +190,13 @@ fn the_keys_of_upkeep_and_cells_are_checked_where_they_are_written() {
     refused("firmware.wear.static_spread = 0", "31", "out of range", "from 1 to");
     refused("firmware.wear.static = 20", "15", "unknown key `static`", "`static_spread`");
     refused("firmware.refresh = { reads = 100 }", "20", "lacks the key `age`", "age = ...");
+    let whole = "write `flash.suspend = { latency = ";
+    refused(
+        "flash.suspend = { policy = \"erases\" }",
+        "17",
+        "`flash.suspend` lacks the key `latency`",
+        whole,
+    );
     refused("firmware.refresh = { reads = 100, age = \"1 y\" }", "41", "out of range", "200 d");
     refused(
         "firmware.refresh = { reads = 100, age = \"1 ms\" }",

@@ -48,7 +48,7 @@ impl JobPlan {
     /// What says its I/Os, if it is not built in: the key that names it, its name, and the version of its code.
     pub fn added(&self) -> Option<(&'static str, &str, &str)> {
         match &self.source {
-            Source::Own(plan) => Some(("job.source", plan.source.name(), plan.source.hash())),
+            Source::Own(plan) => Some(("job.source", plan.source.name(), plan.source.hash()?)),
             Source::Trace(trace) => match trace.read.format {
                 Format::Own(own) => Some(("job.trace.format", own.name(), own.hash())),
                 _ => None,

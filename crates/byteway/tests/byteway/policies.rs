@@ -421,7 +421,11 @@ fn a_program_that_places_as_another_policy_gives_its_run() {
     let failed = scenario(&text(&path.display().to_string()));
     assert_ne!(fingerprint(&failed).unwrap(), before);
     let failed = play(&failed).unwrap_err().to_string();
-    assert!(failed.contains("the stream policy `looks.o` failed: it returned 257, of 1 streams"), "{failed}");
+    assert!(
+        failed.contains("the stream policy `looks.o` failed: asked for the stream of a unit that ")
+            && failed.contains("it returned 257, of 1 streams"),
+        "{failed}"
+    );
     std::fs::write(&path, assemble(&[mov(R0, 9), exit()])).unwrap();
     let refused = parse(&text(&path.display().to_string()), &Options::default()).unwrap_err();
     assert!(
@@ -498,7 +502,11 @@ fn a_served_drive_has_built_in_policies_only() {
     let path = files.path().join("greedy.o");
     std::fs::write(&path, greedy_program()).unwrap();
     let refused = device(&path.display().to_string()).unwrap_err();
-    assert!(refused.what.contains("is not built in") && refused.place.is_some(), "{refused}");
+    let place = refused.place.as_ref().and_then(|place| place.position);
+    assert!(
+        refused.what.contains("is not built in") && place.is_some_and(|(line, _)| line == 4),
+        "{refused}"
+    );
     assert!(device("fifo").is_ok());
 }
 
@@ -518,7 +526,11 @@ fn a_file_that_is_no_policy_is_refused() {
     std::fs::write(files.path().join("trap.o"), trap).unwrap();
     let failed =
         play(&scenario(&short(&files.path().join("trap.o").display().to_string()))).unwrap_err().to_string();
-    assert!(failed.contains("`trap.o` failed: it returned") && failed.contains("candidates"), "{failed}");
+    assert!(
+        failed.contains("`trap.o` failed: asked for a victim, it returned")
+            && failed.contains("candidates\n  help: "),
+        "{failed}"
+    );
 }
 
 // The steady state is constructed for greedy collection; whoever measures another policy from there measures a mixture.

@@ -2,7 +2,7 @@
 //! they fail.
 
 use crate::common::{folder, round, scenario};
-use byteway::{Kind, Operation, WorkloadSource, WorkloadView};
+use byteway::{Kind, Operation, WorkloadSource, WorkloadView, WrongArgument};
 use byteway_explore::compare::fingerprint;
 use byteway_results::summary::Summary;
 use byteway_run::error::RunError;
@@ -44,7 +44,12 @@ fn options(version: &str, wrong: Option<Wrong>) -> Options {
             Some("read") => Kind::Read,
             Some("write") => Kind::Write,
             Some("trim") => Kind::Trim,
-            _ => return Err(InputError::new("needs a direction", "write `in-order:read`")),
+            _ => {
+                return Err(WrongArgument {
+                    what: "needs a direction".into(),
+                    help: "write `in-order:read`".into(),
+                });
+            }
         };
         Ok(Box::new(InOrder { kind, next: 0, wrong }) as Box<dyn WorkloadSource>)
     };

@@ -79,6 +79,7 @@ pub use steady::PacedState;
 
 use self::core::Core;
 use crate::placement::Placement;
+use crate::policy::stream::counts_of;
 use crate::site::Site;
 use crate::work::Cycles;
 use base::BaseState;
@@ -206,7 +207,7 @@ impl Ftl {
         } else {
             flash.stripes_per_wordline()
         };
-        let counts = config.streams.make().counts();
+        let counts = counts_of(&config.streams);
         if !config.is_bare {
             check_capacity(&geometry, &config, counts, wordline)?;
         }

@@ -47,7 +47,11 @@ impl Streams {
             return None;
         }
         let mut asked = Asked::new("stream", &config.streams, Rng::new(config.seed).stream("streams"));
-        let needs_last_write = asked.ask(|policy, _| Ok(policy.needs_last_write())).unwrap_or(false);
+        let needs_last_write = asked.ask(|policy, _| match policy.counts() == counts {
+            true => Ok(policy.needs_last_write()),
+            false => Err("its streams are others each time that it is asked for them".to_owned()),
+        });
+        let needs_last_write = needs_last_write.unwrap_or(false);
         let pages = config.user_units.div_ceil(PAGE_UNITS as u64) as usize;
         let last_writes = needs_last_write.then(|| LastWrites((0..pages).map(|_| None).collect()));
         let unknown = Source { filled_by: None, opened_at: 0 };

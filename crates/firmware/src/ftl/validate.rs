@@ -1,7 +1,7 @@
 //! Checks of a configuration against itself and its flash.
 
 use crate::ftl::config::{Base, ExtentConfig, FtlConfig, FtlError};
-use crate::policy::stream::StreamCounts;
+use crate::policy::stream::{StreamCounts, counts_of};
 use byteway_flash::Geometry;
 
 pub(in crate::ftl) fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
@@ -48,7 +48,7 @@ pub(in crate::ftl) fn validate(geometry: &Geometry, config: &FtlConfig) -> Resul
 
 /// Checks the numbers of streams.
 fn validate_streams(config: &FtlConfig) -> Result<StreamCounts, FtlError> {
-    let counts = config.streams.make().counts();
+    let counts = counts_of(&config.streams);
     let StreamCounts { host, collector } = counts;
     if !counts.is_valid() {
         return Err(FtlError::StreamCounts { host, collector });

@@ -14,10 +14,10 @@ pub enum NoProgram {
     #[error(transparent)]
     Instructions(#[from] ProgramError),
     /// What it answers, before there is a drive, is no policy's.
-    #[error("asked {question}, {answer}")]
+    #[error("{asked}, {answer}")]
     Answer {
-        /// What it was asked.
-        question: &'static str,
+        /// What it was asked, as the beginning of a sentence.
+        asked: &'static str,
         /// What came of it.
         answer: String,
     },

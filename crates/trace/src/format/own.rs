@@ -2,9 +2,7 @@
 //!
 //! A [`Format`](super::Format) is `Copy`, so what stands behind one of these lives as long as the process: a program has a few.
 
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use byteway_policy::{BuiltIn, Kind as PolicyKind, Named, WrongArgument, caught};
 
 use super::field::FieldError;
 use super::spec::{Line, Spec};
@@ -35,16 +33,30 @@ pub struct TraceLine {
     pub kind: Kind,
 }
 
-type Make = Arc<dyn Fn() -> Box<dyn TraceFormat> + Send + Sync>;
+impl PolicyKind for dyn TraceFormat {
+    fn built_in() -> &'static [BuiltIn<Self>] {
+        &[]
+    }
+
+    fn unmade(why: WrongArgument) -> Box<Self> {
+        Box::new(Unmade(why.what))
+    }
+}
+
+/// A parser that could not be made: no line is right.
+struct Unmade(String);
+
+impl TraceFormat for Unmade {
+    fn parse(&mut self, _line: &str) -> Result<Option<TraceLine>, FieldError> {
+        Err(FieldError::new(format!("the format {}", self.0)))
+    }
+}
 
 /// A format that is not built in, with the version of its code.
+#[derive(Debug)]
 pub struct OwnFormat {
     spec: Spec,
-    about: &'static str,
-    hash: String,
-    /// The program that has it.
-    build: String,
-    make: Make,
+    named: Named<dyn TraceFormat>,
 }
 
 impl OwnFormat {
@@ -55,21 +67,17 @@ impl OwnFormat {
         hash: &str,
         make: impl Fn() -> Box<dyn TraceFormat> + Send + Sync + 'static,
     ) -> &'static OwnFormat {
-        OwnFormat::kept(name, about, hash, String::new(), Arc::new(make))
-    }
-
-    /// The same of this build of its program.
-    pub(crate) fn built(&self, build: &str) -> &'static OwnFormat {
-        OwnFormat::kept(self.spec.name, self.about, &self.hash, build.to_owned(), self.make.clone())
-    }
-
-    fn kept(name: &str, about: &str, hash: &str, build: String, make: Make) -> &'static OwnFormat {
         let leaked = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
         let about = leaked(about);
         let assumption =
             format!("`{name}` (version {hash}), which is not built in: {}", about.trim_end_matches('.'));
         let spec = Spec { name: leaked(name), shape: about, assumption: leaked(&assumption), ..Spec::TEXT };
-        Box::leak(Box::new(OwnFormat { spec, about, hash: hash.to_owned(), build, make }))
+        Box::leak(Box::new(OwnFormat { spec, named: Named::new(name, Some(hash.to_owned()), make) }))
+    }
+
+    /// The same of this build of its program.
+    pub(crate) fn built(&self, build: &str) -> &'static OwnFormat {
+        Box::leak(Box::new(OwnFormat { spec: self.spec, named: self.named.clone().of_build(build) }))
     }
 
     /// Its name.
@@ -79,12 +87,12 @@ impl OwnFormat {
 
     /// What its lines are, in a sentence.
     pub fn about(&self) -> &'static str {
-        self.about
+        self.spec.shape
     }
 
     /// The version of its code.
     pub fn hash(&self) -> &str {
-        &self.hash
+        self.named.hash().unwrap_or_default()
     }
 
     pub(super) fn spec(&self) -> &Spec {
@@ -92,26 +100,20 @@ impl OwnFormat {
     }
 
     pub(super) fn parser(&self) -> OwnParser {
-        OwnParser { format: (self.make)(), is_broken: false }
+        let made = self.named.made();
+        let is_broken = made.is_err();
+        OwnParser { format: made.unwrap_or_else(PolicyKind::unmade), is_broken }
     }
 }
 
 /// By name and version: code can't be compared.
 impl PartialEq for OwnFormat {
     fn eq(&self, other: &Self) -> bool {
-        (self.spec.name, &self.hash, &self.build) == (other.spec.name, &other.hash, &other.build)
+        self.named == other.named
     }
 }
 
 impl Eq for OwnFormat {}
-
-impl fmt::Debug for OwnFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("OwnFormat");
-        shown.field("name", &self.spec.name).field("hash", &self.hash).field("build", &self.build);
-        shown.finish_non_exhaustive()
-    }
-}
 
 /// A parser that is not built in, reading a file.
 pub(super) struct OwnParser {
@@ -123,11 +125,9 @@ impl OwnParser {
     pub(super) fn parse(&mut self, line: &[u8]) -> Result<Option<Line>, FieldError> {
         let line = std::str::from_utf8(line).map_err(|_| FieldError::new("it is not UTF-8"))?;
         // A panic is a fault of the format, and none of this program.
-        let parsed = catch_unwind(AssertUnwindSafe(|| self.format.parse(line))).unwrap_or_else(|panic| {
+        let parsed = caught(|| self.format.parse(line)).unwrap_or_else(|what| {
             self.is_broken = true;
-            let what = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-            let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            Err(FieldError::new(format!("the format panicked: {what}")))
+            Err(FieldError::new(format!("the format {what}")))
         })?;
         Ok(parsed.map(|TraceLine { time_ns, device, offset_bytes, bytes, kind }| Line {
             ticks: time_ns,
@@ -141,5 +141,19 @@ impl OwnParser {
     /// Whether it panicked: what it would say of further lines means nothing.
     pub(super) fn is_broken(&self) -> bool {
         self.is_broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A panic where a parser is made is a fault of the format, as one at a line is; skipped lines would make it an empty trace.
+    #[test]
+    fn a_parser_that_cannot_be_made_is_broken() {
+        let format = OwnFormat::leaked("own", "Nothing.", "1", || panic!("on purpose"));
+        let mut parser = format.parser();
+        let refused = parser.parse(b"1 2 3").unwrap_err();
+        assert!(parser.is_broken() && refused.0 == "the format panicked: on purpose", "{refused:?}");
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct Line {
 }
 
 /// The specification of a format.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
     /// Name in the user interface.
     pub name: &'static str,

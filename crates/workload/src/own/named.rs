@@ -1,97 +1,49 @@
 //! Sources by their names in scenarios.
 
-use super::source::WorkloadSource;
-use byteway_text::error::InputError;
-use std::collections::BTreeMap;
+use super::source::{Operation, WorkloadSource, WorkloadView};
+use byteway_policy::{Added, BuiltIn, Kind, Made, Named, Set, UnknownPolicy, WrongArgument};
 use std::fmt;
 use std::sync::Arc;
 
 /// A source that was made, or what is wrong with its argument and what would be right, each a clause.
-pub type MadeSource = Result<Box<dyn WorkloadSource>, InputError>;
-
-type Make = Arc<dyn Fn(Option<&str>) -> MadeSource + Send + Sync>;
+pub type MadeSource = Made<dyn WorkloadSource>;
 
 /// A source under its name, from which each worker makes its own.
-#[derive(Clone)]
-pub struct NamedSource {
-    text: String,
-    hash: String,
-    /// The program that has it.
-    build: String,
-    make: Make,
-}
+pub type NamedSource = Named<dyn WorkloadSource>;
 
-impl NamedSource {
-    /// Its name, with its argument.
-    pub fn name(&self) -> &str {
-        &self.text
+/// Why there is no source of a name.
+pub type UnknownSource = UnknownPolicy;
+
+impl Kind for dyn WorkloadSource {
+    fn built_in() -> &'static [BuiltIn<Self>] {
+        &[]
     }
 
-    /// The version of its code.
-    pub fn hash(&self) -> &str {
-        &self.hash
-    }
-
-    /// One for a worker.
-    ///
-    /// # Errors
-    /// What is wrong with its argument.
-    pub fn make(&self) -> MadeSource {
-        (self.make)(self.text.split_once(':').map(|(_, argument)| argument))
+    fn unmade(_why: WrongArgument) -> Box<Self> {
+        Box::new(Nothing)
     }
 }
 
-/// By names and versions: code can't be compared.
-impl PartialEq for NamedSource {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.text, &self.hash, &self.build) == (&other.text, &other.hash, &other.build)
-    }
-}
+/// Asks for nothing. A job asks for what was [made](Named::made), which says why it was not.
+struct Nothing;
 
-impl fmt::Debug for NamedSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("NamedSource");
-        shown.field("name", &self.text).field("hash", &self.hash).field("build", &self.build);
-        shown.finish_non_exhaustive()
+impl WorkloadSource for Nothing {
+    fn next(&mut self, _view: &mut WorkloadView<'_>) -> Option<Operation> {
+        None
     }
 }
 
 /// The sources of a program, by name. None is built in.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct WorkloadSources {
-    added: BTreeMap<String, Added>,
+    named: Set<dyn WorkloadSource>,
     build: String,
-}
-
-#[derive(Clone)]
-struct Added {
-    about: String,
-    hash: String,
-    make: Make,
-}
-
-impl PartialEq for WorkloadSources {
-    fn eq(&self, other: &Self) -> bool {
-        let versions = |all: &Self| -> Vec<(String, String)> {
-            all.added.iter().map(|(name, added)| (name.clone(), added.hash.clone())).collect()
-        };
-        (versions(self), &self.build) == (versions(other), &other.build)
-    }
 }
 
 impl fmt::Debug for WorkloadSources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.added.keys()).finish()
+        f.debug_set().entries(self.named.added()).finish()
     }
-}
-
-/// Why there is no source of a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnknownSource {
-    /// Nothing has this name.
-    Name,
-    /// Its argument is wrong.
-    Argument(InputError),
 }
 
 impl WorkloadSources {
@@ -99,7 +51,7 @@ impl WorkloadSources {
     /// of results.
     ///
     /// # Panics
-    /// The name is empty, or has a colon: it could not be reached.
+    /// The name is one that could not be reached: empty, with a colon, or of a file.
     #[must_use]
     pub fn with_source(
         mut self,
@@ -108,9 +60,8 @@ impl WorkloadSources {
         hash: impl Into<String>,
         make: impl Fn(Option<&str>) -> MadeSource + Send + Sync + 'static,
     ) -> Self {
-        let name = name.into();
-        assert!(!name.is_empty() && !name.contains(':'), "`{name}` is no name: a colon begins an argument");
-        self.added.insert(name, Added { about: about.into(), hash: hash.into(), make: Arc::new(make) });
+        let added = Added { about: about.into(), hash: hash.into(), make: Arc::new(make) };
+        self.named.add(name.into(), added);
         self
     }
 
@@ -122,12 +73,12 @@ impl WorkloadSources {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.added.is_empty()
+        self.named.is_empty()
     }
 
     /// The names, with what each source asks for.
     pub fn each(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.added.iter().map(|(name, added)| (name.as_str(), added.about.as_str()))
+        self.named.each()
     }
 
     /// The source with this name, `name` or `name:argument`.
@@ -135,11 +86,6 @@ impl WorkloadSources {
     /// # Errors
     /// There is none, or its argument is wrong.
     pub fn find(&self, text: &str) -> Result<NamedSource, UnknownSource> {
-        let name = text.split_once(':').map_or(text, |(name, _)| name);
-        let Added { hash, make, .. } = self.added.get(name).ok_or(UnknownSource::Name)?;
-        let (build, hash, make) = (self.build.clone(), hash.clone(), make.clone());
-        let named = NamedSource { text: text.to_owned(), hash, build, make };
-        named.make().map_err(UnknownSource::Argument)?;
-        Ok(named)
+        self.named.find(text, &self.build)
     }
 }

@@ -7,9 +7,9 @@ use crate::pace::Pace;
 use crate::settings::JobSettings;
 use crate::source_kind::{SourceKind, WorkerIos};
 use byteway_clock::random::{Rng, Stream};
+use byteway_policy::caught;
 use byteway_text::error::InputError;
 use byteway_trace::Kind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A source with the limits of its job.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +67,7 @@ struct OwnIos {
 impl OwnIos {
     fn new(job: &JobSettings, plan: &OwnPlan, worker: u32, rng: &Rng) -> Result<Self, InputError> {
         let stream = |purpose: &str| rng.stream(&format!("job/{}/{worker}/{purpose}", job.name));
-        let source = plan.source.make().map_err(|wrong| {
+        let source = plan.source.made().map_err(|wrong| {
             let what = format!("job `{}`: the source `{}` {}", job.name, plan.source.name(), wrong.what);
             InputError::new(what, wrong.help)
         })?;
@@ -105,11 +105,7 @@ impl OwnIos {
         };
         let source = &mut self.source;
         // A panic is a fault of the source, and none of this program.
-        let next = catch_unwind(AssertUnwindSafe(|| source.next(&mut view))).map_err(|panic| {
-            let what = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-            let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            format!("it panicked: {what}")
-        })?;
+        let next = caught(|| source.next(&mut view)).map_err(|what| format!("it {what}"))?;
         if let Some(operation) = next {
             self.check(operation)?;
         }

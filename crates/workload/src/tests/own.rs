@@ -4,6 +4,7 @@ use super::*;
 use crate::own::{
     MadeSource, Operation, OwnPlan, UnknownSource, WorkloadSource, WorkloadSources, WorkloadView,
 };
+use byteway_policy::WrongArgument;
 
 /// Asks for what a function says.
 struct Asks<F>(F);
@@ -127,15 +128,19 @@ fn an_operation_that_must_not_be_ends_the_job_with_its_reason() {
 fn names_and_arguments_are_told_apart() {
     let make = |argument: Option<&str>| match argument {
         Some("a:b") | None => boxed(|_| None),
-        _ => Err(InputError::new("needs a:b", "write it")),
+        Some("panic") => panic!("on purpose"),
+        _ => Err(WrongArgument { what: "needs a:b".into(), help: "write it".into() }),
     };
     let sources = WorkloadSources::default().with_source("own", "What it does.", "1.2", make);
     let found = sources.find("own:a:b").unwrap();
-    assert_eq!((found.name(), found.hash()), ("own:a:b", "1.2"));
-    assert!(found.make().is_ok());
+    assert_eq!((found.name(), found.hash()), ("own:a:b", Some("1.2")));
+    assert!(found.made().is_ok());
     assert_eq!(sources.find("owm").unwrap_err(), UnknownSource::Name);
     assert!(
         matches!(sources.find("own:c"), Err(UnknownSource::Argument(wrong)) if wrong.what == "needs a:b")
+    );
+    assert!(
+        matches!(sources.find("own:panic"), Err(UnknownSource::Argument(wrong)) if wrong.what == "panicked: on purpose")
     );
     assert_eq!(sources.each().collect::<Vec<_>>(), [("own", "What it does.")]);
     let built = sources.clone().with_build("b".to_owned());

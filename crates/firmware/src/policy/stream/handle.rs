@@ -10,6 +10,11 @@ pub type MadeStream = Made<dyn Stream>;
 /// A stream policy under its name.
 pub type StreamPolicy = Named<dyn Stream>;
 
+/// The streams that a policy declares; those of a drive without one, if its code fails, which the drive finds when it asks.
+pub(crate) fn counts_of(policy: &StreamPolicy) -> StreamCounts {
+    policy.says(|streams| streams.counts()).unwrap_or(StreamCounts::SEPARATE)
+}
+
 impl Kind for dyn Stream {
     fn built_in() -> &'static [BuiltIn<Self>] {
         &BUILT_IN

@@ -24,6 +24,7 @@ mod sep_bit;
 mod separate;
 mod view;
 
+pub(crate) use handle::counts_of;
 pub use handle::{MadeStream, StreamPolicy};
 pub use hot_cold::HotCold;
 pub use program::StreamProgram;
@@ -169,13 +170,20 @@ mod tests {
             let moved = Some(source(Filler::Host(1), 3));
             assert_eq!(asked(&mut turns, 0, 0, None, moved), 0);
             assert_eq!(asked(&mut turns, 0, 0, None, moved), u32::MAX);
-            assert_eq!(turns.fault().unwrap(), "it returned 1, of 1 streams");
+            assert_eq!(
+                turns.fault().unwrap(),
+                "asked for the stream of a unit that garbage collection moves, it returned 1, of 1 streams"
+            );
             assert_eq!(asked(&mut turns, 0, 0, None, None), u32::MAX, "it has failed");
         }
         let beyond = [alu64(alu::ADD, R2, R3), load(size::BYTE, R0, R2, 0), exit()];
         let mut beyond = of(1 + 256, &beyond).unwrap();
         beyond.collects(source(Filler::Collector(0), 1), 2);
-        assert!(beyond.fault().is_some(), "beyond its memory, when it is told something");
+        let fault = beyond.fault().expect("beyond its memory, when it is told something");
+        assert!(
+            fault.starts_with("told of a superblock that will be emptied, the program was stopped at "),
+            "{fault}"
+        );
         for counts in [0, 1, 256, 5 + 4 * 256, 2 * 65_536 + 257, -1] {
             let refused = of(counts, &[exit()]).unwrap_err().to_string();
             assert!(refused.starts_with("asked for the number of its streams, it returned "), "{refused}");

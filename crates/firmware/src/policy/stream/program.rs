@@ -23,6 +23,18 @@ enum Question {
     Collects,
 }
 
+impl Question {
+    /// What it was asked or told, as the beginning of a sentence about what came of it.
+    fn asked(self) -> &'static str {
+        match self {
+            Question::Counts => "asked for the number of its streams",
+            Question::Written => "asked for the stream of a unit that the host writes",
+            Question::Moved => "asked for the stream of a unit that garbage collection moves",
+            Question::Collects => "told of a superblock that will be emptied",
+        }
+    }
+}
+
 /// Bytes of [`Parameters`].
 const PARAMETERS_BYTES: usize = 48;
 
@@ -91,7 +103,7 @@ impl StreamProgram {
             fault: None,
         };
         let nothing = Parameters { unit: 0, units: 0, now: 0, last_write: None, source: None };
-        let no = |answer: String| NoProgram::Answer { question: "for the number of its streams", answer };
+        let no = |answer: String| NoProgram::Answer { asked: Question::Counts.asked(), answer };
         let answer = made.answer(Question::Counts, &nothing, 0).map_err(no)?;
         made.counts = StreamCounts { host: (answer & 0xff) as u32, collector: (answer >> 8 & 0xff) as u32 };
         made.needs_last_write = answer >> 16 == 1;
@@ -120,8 +132,8 @@ impl StreamProgram {
     }
 
     /// Keeps the first fault: later ones follow from it.
-    fn failed(&mut self, fault: String) -> u32 {
-        self.fault.get_or_insert(fault);
+    fn failed(&mut self, question: Question, fault: String) -> u32 {
+        self.fault.get_or_insert(format!("{}, {fault}", question.asked()));
         u32::MAX
     }
 }
@@ -148,15 +160,15 @@ impl Stream for StreamProgram {
         }
         match self.answer(question, &Parameters { unit, units, now, last_write, source }, random) {
             Ok(stream) if stream < u64::from(count) => stream as u32,
-            Ok(stream) => self.failed(format!("it returned {stream}, of {count} streams")),
-            Err(trap) => self.failed(trap),
+            Ok(stream) => self.failed(question, format!("it returned {stream}, of {count} streams")),
+            Err(trap) => self.failed(question, trap),
         }
     }
 
     fn collects(&mut self, source: Source, now: u64) {
         let told = Parameters { unit: 0, units: 0, now, last_write: None, source: Some(source) };
         if let Err(trap) = self.answer(Question::Collects, &told, 0) {
-            self.failed(trap);
+            self.failed(Question::Collects, trap);
         }
     }
 

@@ -103,7 +103,7 @@ mod tests {
         assert_eq!((chosen(&mut last, &counts), last.fault()), (4, None));
         let mut beyond = of(&[mov(R0, R2), exit()]);
         assert_eq!(chosen(&mut beyond, &counts), u32::MAX);
-        assert_eq!(beyond.fault().unwrap(), "it returned 3, of 3 candidates");
+        assert_eq!(beyond.fault().unwrap(), "asked for a victim, it returned 3, of 3 candidates");
         let mut stray = of(&[load(size::WORD, R0, R1, 36), exit()]);
         assert_eq!(chosen(&mut stray, &counts), u32::MAX);
         assert!(stray.fault().is_some());

@@ -57,7 +57,7 @@ impl Victim for VictimProgram {
         let place = match self.program.run(&mut memory, arguments, FUEL * (1 + count)) {
             Ok(outcome) => outcome.r0,
             Err(trap) => {
-                self.fault = Some(trap.to_string());
+                self.fault = Some(format!("asked for a victim among {count} candidates, {trap}"));
                 return u32::MAX;
             }
         };
@@ -65,7 +65,7 @@ impl Victim for VictimProgram {
         match usize::try_from(place).ok().and_then(|place| all.get(place)) {
             Some([a, b, c, d, ..]) => u32::from_le_bytes([*a, *b, *c, *d]),
             None => {
-                self.fault = Some(format!("it returned {place}, of {count} candidates"));
+                self.fault = Some(format!("asked for a victim, it returned {place}, of {count} candidates"));
                 u32::MAX
             }
         }
