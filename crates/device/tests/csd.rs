@@ -17,9 +17,9 @@ use byteway_host::{
 use byteway_query::rows::numbered;
 use byteway_query::{Form, RecordBatch, Schema, Task, display, ipc};
 use byteway_testkit::{SmallWorld, drive_config};
+use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::Methods;
-use byteway_wire::nvme::vendor::csd::Problem;
-use byteway_wire::nvme::{Status, csi};
+use byteway_wire::nvme::vendor::csd::{self, Problem};
 use byteway_world::PoweredDrive;
 
 /// Units of 4 KiB of the namespace of tables, which is the only one.
@@ -60,7 +60,7 @@ struct Pair {
 }
 
 async fn pair(driver: &Driver, method: Method) -> Pair {
-    assert_eq!(driver.namespaces_of(csi::TABLES).await.unwrap(), [NSID]);
+    assert_eq!(driver.namespaces_of(csd::CSI).await.unwrap(), [NSID]);
     let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
     let config = TablesConfig::new(Rules::only(method), 128 << 10);
     driver.enable_methods(&queue, config.methods()).await.unwrap();

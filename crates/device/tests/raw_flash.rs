@@ -17,11 +17,11 @@ use byteway_link::{Direction, Generation, HostEnd, PcieConfig, Purpose};
 use byteway_testkit::SmallWorld;
 use byteway_wire::nvme::register::Cc;
 use byteway_wire::nvme::vendor::raw_flash::{
-    RawAction, RawErase, RawFlashIdentify, RawPart, RawProgram, RawRead, RawReport, RawSystem, copy_bytes,
-    metadata_bytes, payload_bytes,
+    self, RawAction, RawErase, RawFlashIdentify, RawPart, RawProgram, RawRead, RawReport, RawSystem,
+    copy_bytes, metadata_bytes, payload_bytes,
 };
 use byteway_wire::nvme::{
-    AdminOpcode, Cns, FormatNvm, Identify, NvmOpcode, SetFeatures, Sqe, Status, VendorOpcode, csi, fid,
+    AdminOpcode, Cns, FormatNvm, Identify, NvmOpcode, SetFeatures, Sqe, Status, VendorOpcode, fid,
 };
 use std::rc::Rc;
 
@@ -598,7 +598,7 @@ fn the_drive_leaves_its_array_alone() {
         let pair = host.create_pair(1, 64).await;
         let page = host.pages(1);
         let identify =
-            Identify { cns: Cns::COMMAND_SET_NAMESPACE, csi: csi::RAW_FLASH, ..Identify::default() };
+            Identify { cns: Cns::COMMAND_SET_NAMESPACE, csi: raw_flash::CSI, ..Identify::default() };
         host.succeed(identify.sqe(0, RAW).with_prp(page, 0)).await;
         let id = RawFlashIdentify::parse(&host.peek(page, 64)).expect("what flash it is");
         assert_eq!((id.channels, id.blocks, id.page_bytes, id.wordline), (2, 8, 16384, 2));

@@ -8,8 +8,8 @@ use byteway_host::{IoBuffer, Method, Port, ProgramsClient, Rules, TablesClient, 
 use byteway_link::Direction;
 use byteway_query::{Form, Schema};
 use byteway_text::error::InputError;
-use byteway_wire::nvme::csi;
-use byteway_wire::nvme::vendor::csd::{Problem, TableRecord};
+use byteway_wire::nvme::programs;
+use byteway_wire::nvme::vendor::csd::{self, Problem, TableRecord};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -87,7 +87,7 @@ impl Session {
         model: DriveModel,
         busy: Option<CoresBusy>,
     ) -> Result<Session, SessionError> {
-        let nsid = namespace(&driver.namespaces_of(csi::TABLES).await?, options.nsid)?;
+        let nsid = namespace(&driver.namespaces_of(csd::CSI).await?, options.nsid)?;
         let most =
             driver.transfer_bytes_max().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX);
         let config = TablesConfig::new(Rules::only(options.method), PAYLOAD_BYTES.min(most));
@@ -98,7 +98,7 @@ impl Session {
         let session = Session::new(driver.clock(), client, cpu, options.hertz, port, Rc::new(model))?;
         let mut session = Session { busy, ..session };
         if options.programs {
-            let namespaces = driver.namespaces_of(csi::COMPUTATIONAL_PROGRAMS).await?;
+            let namespaces = driver.namespaces_of(programs::CSI).await?;
             session.programs = namespaces.first().map(|nsid| {
                 let queue = session.client.queue().clone();
                 let rules = Rules::only(Method::Prp);

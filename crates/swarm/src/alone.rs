@@ -13,6 +13,7 @@ use byteway_clock::Delay;
 use byteway_content::BlockSize;
 use byteway_host::{AnyIoError, BaseState, Client, Data, Driver, DriverError, IoBuffer, Lost};
 use byteway_wire::nvme::kv::identify::IdentifyNamespaceKv;
+use byteway_wire::nvme::vendor::csd;
 use byteway_wire::nvme::{
     Cns, ControllerList, FormatNvm, Identify, IdentifyController, IdentifyNamespace, NamespaceAttachment,
     NamespaceManagement, Sanitize, SanitizeStatusLog, Sqe, Status, csi, lid,
@@ -257,7 +258,7 @@ impl Life {
             }
         }?;
         let tables = loop {
-            match driver.namespaces_of(csi::TABLES).await {
+            match driver.namespaces_of(csd::CSI).await {
                 Err(DriverError::Lost { lost: Lost::Reset, .. }) => continue,
                 tables => break tables?,
             }

@@ -22,7 +22,7 @@ use byteway_wire::nvme::vendor::raw_flash::{
     self, NO_NUMBER, RawAction, RawBlock, RawErase, RawFlashIdentify, RawPart, RawProgram, RawRead,
     RawReport, RawSystem, RawUnit, copy_bytes, metadata_bytes, payload_bytes, push_metadata,
 };
-use byteway_wire::nvme::{Cqe, Sqe, Status, VendorOpcode, csi};
+use byteway_wire::nvme::{Cqe, Sqe, Status, VendorOpcode};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -71,8 +71,8 @@ impl RawFlash {
         queue: QueuePair,
         config: RawFlashConfig,
     ) -> Result<Option<RawFlash>, DriverError> {
-        let Some(&nsid) = driver.namespaces_of(csi::RAW_FLASH).await?.first() else { return Ok(None) };
-        let shape = shape(&driver.identify_namespace(csi::RAW_FLASH, nsid).await?);
+        let Some(&nsid) = driver.namespaces_of(raw_flash::CSI).await?.first() else { return Ok(None) };
+        let shape = shape(&driver.identify_namespace(raw_flash::CSI, nsid).await?);
         let bytes = match shape {
             Some(shape) if shape.geometry.validate().is_ok() => {
                 payload_bytes(shape.geometry.units_per_stripe())
@@ -272,7 +272,7 @@ impl FarFlash for RawFlash {
     }
 
     async fn describe(&self) -> Result<FarShape, Gone> {
-        let id = self.driver.identify_namespace(csi::RAW_FLASH, self.nsid).await.map_err(Gone::because)?;
+        let id = self.driver.identify_namespace(raw_flash::CSI, self.nsid).await.map_err(Gone::because)?;
         shape(&id).ok_or_else(|| Gone::because("the namespace does not say what flash it is"))
     }
 

@@ -12,16 +12,16 @@ use byteway_program::assemble::*;
 use byteway_program::instruction::{Instruction, alu, jump, size};
 use byteway_program::memory::range_address;
 use byteway_testkit::SmallWorld;
-use byteway_wire::nvme::programs::MemoryRange;
-use byteway_wire::nvme::slm::{BlocksRange, BytesRange};
+use byteway_wire::nvme::programs::{self, MemoryRange};
+use byteway_wire::nvme::slm::{self, BlocksRange, BytesRange};
 use byteway_wire::nvme::vendor::Methods;
-use byteway_wire::nvme::{FormatNvm, NamespaceManagement, NvmOpcode, ReadWrite, Sanitize, Status, csi};
+use byteway_wire::nvme::{FormatNvm, NamespaceManagement, NvmOpcode, ReadWrite, Sanitize, Status};
 
 /// Namespace Management and Attachment: a memory namespace of `bytes`.
 pub(super) async fn create_memory(host: &TestHost, bytes: u64) -> u32 {
     let mut wanted = vec![0; 4096];
     wanted[..8].copy_from_slice(&bytes.to_le_bytes());
-    let create = NamespaceManagement { sel: NamespaceManagement::CREATE, csi: csi::LOCAL_MEMORY };
+    let create = NamespaceManagement { sel: NamespaceManagement::CREATE, csi: slm::CSI };
     let page = host.holding(&wanted);
     let nsid = host.succeed(create.sqe(0, 0).with_prp(page, 0)).await;
     host.succeed(host.attach_sqe(nsid, true)).await;
@@ -206,8 +206,8 @@ fn resets_keep_it_and_erasures_and_power_cuts_do_not() {
     run(Some(medium), async |driver| {
         let client = client(&driver, Method::Prp).await;
         assert!(is_new(&client).await, "another life");
-        assert_eq!(driver.namespaces_of(csi::LOCAL_MEMORY).await, Ok(vec![MEMORY, OTHER]));
-        assert_eq!(driver.namespaces_of(csi::COMPUTATIONAL_PROGRAMS).await, Ok(vec![PROGRAMS]));
+        assert_eq!(driver.namespaces_of(slm::CSI).await, Ok(vec![MEMORY, OTHER]));
+        assert_eq!(driver.namespaces_of(programs::CSI).await, Ok(vec![PROGRAMS]));
     });
 }
 
@@ -218,7 +218,7 @@ fn memory_namespaces_are_created_within_the_drives_memory() {
         let wanted = |bytes: u64| {
             let mut page = vec![0; 4096];
             page[..8].copy_from_slice(&bytes.to_le_bytes());
-            let create = NamespaceManagement { sel: NamespaceManagement::CREATE, csi: csi::LOCAL_MEMORY };
+            let create = NamespaceManagement { sel: NamespaceManagement::CREATE, csi: slm::CSI };
             create.sqe(0, 0).with_prp(host.holding(&page), 0)
         };
         host.succeed(crate::fixture::management::delete(NS_4K)).await; // for its units

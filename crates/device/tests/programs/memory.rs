@@ -4,8 +4,10 @@ use super::{MEMORY, MEMORY_BYTES, OTHER, OTHER_BYTES, PROGRAMS, bench, dnr, read
 use crate::fixture::{NS_4K, NS_512, Pair, TestHost, pattern};
 use byteway_clock::Delay;
 use byteway_wire::IntoBytes;
-use byteway_wire::nvme::slm::{BlocksRange, BytesRange, FAST_ONLY, MemoryAccess, MemoryCopy};
-use byteway_wire::nvme::{Cns, Cqe, Identify, LocalMemoryOpcode, Sqe, Status, csi};
+use byteway_wire::nvme::slm::{
+    self, BlocksRange, BytesRange, FAST_ONLY, LocalMemoryOpcode, MemoryAccess, MemoryCopy,
+};
+use byteway_wire::nvme::{Cns, Cqe, Identify, Sqe, Status, programs};
 
 fn fill_sqe(nsid: u32, start: u64, bytes: u32) -> Sqe {
     MemoryAccess { start, bytes }.sqe(LocalMemoryOpcode::MEMORY_FILL, 0, nsid)
@@ -227,12 +229,12 @@ fn identify_says_how_large_it_is() {
             let identify = Identify { cns: Cns::COMMAND_SET_NAMESPACE, csi, ..Identify::default() };
             identify.sqe(0, nsid).with_prp(page, 0)
         };
-        host.succeed(of(MEMORY, csi::LOCAL_MEMORY)).await;
+        host.succeed(of(MEMORY, slm::CSI)).await;
         let id = host.peek(page, 24);
         assert_eq!(id[..8], MEMORY_BYTES.to_le_bytes());
         assert_eq!(id[8..16], [4, 0, 0, 0, 0, 0, 2, 0]);
-        host.refused(of(MEMORY, csi::COMPUTATIONAL_PROGRAMS), Status::INVALID_COMMAND_SET).await;
-        host.succeed(of(PROGRAMS, csi::COMPUTATIONAL_PROGRAMS)).await;
+        host.refused(of(MEMORY, programs::CSI), Status::INVALID_COMMAND_SET).await;
+        host.succeed(of(PROGRAMS, programs::CSI)).await;
         let id = host.peek(page, 40);
         assert_eq!(id[..8], [2, 0, 3, 0, 2, 0, 4, 0]);
         assert_eq!(id[24..40], [4, 0, 0, 0, 0, 64, 0, 0, 0x40, 0x42, 0x0f, 0, 0, 0, 0, 0]);

@@ -16,8 +16,8 @@ use byteway_wire::nvme::programs::{
     ActivateProgram, EBPF, ExecuteProgram, LoadProgram, ManageRangeSets, MemoryRange,
 };
 use byteway_wire::nvme::register::Cc;
-use byteway_wire::nvme::slm::MemoryAccess;
-use byteway_wire::nvme::{Cqe, LocalMemoryOpcode, Sqe, Status};
+use byteway_wire::nvme::slm::{LocalMemoryOpcode, MemoryAccess};
+use byteway_wire::nvme::{Cqe, Sqe, Status};
 
 /// A memory namespace of 1 MiB.
 const MEMORY: u32 = 3;

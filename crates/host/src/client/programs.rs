@@ -18,8 +18,8 @@ use byteway_wire::nvme::programs::{
     ActivateProgram, EBPF, ExecuteProgram, ListHeader, LoadProgram, ManageRangeSets, MemoryRange,
     ProgramDescriptor,
 };
-use byteway_wire::nvme::slm::{BlocksRange, BytesRange, MemoryAccess, MemoryCopy};
-use byteway_wire::nvme::{Cqe, LocalMemoryOpcode, Sqe, Status, lid};
+use byteway_wire::nvme::slm::{BlocksRange, BytesRange, LocalMemoryOpcode, MemoryAccess, MemoryCopy};
+use byteway_wire::nvme::{Cqe, Sqe, Status, lid};
 use byteway_wire::{FromBytes, IntoBytes};
 use std::cell::RefCell;
 

@@ -20,7 +20,7 @@ use byteway_results::{Completed, Queried};
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Progress;
-use byteway_wire::nvme::csi;
+use byteway_wire::nvme::vendor::csd;
 use byteway_workload::query::{QueryPlace, QueryPlan, QueryTask, QueryTurns, TableRows};
 use byteway_workload::{Io, JobPlan, Kind, Source};
 use std::cell::RefCell;
@@ -104,7 +104,7 @@ impl Queries {
     ) -> Result<Queries, RunError> {
         let settings = &jobs[job];
         let nsid = settings.nsid;
-        if !driver.namespaces_of(csi::TABLES).await?.contains(&nsid) {
+        if !driver.namespaces_of(csd::CSI).await?.contains(&nsid) {
             return Err(RunError::no_namespace(NamespaceKind::Tables, settings));
         }
         let most =

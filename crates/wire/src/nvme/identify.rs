@@ -60,7 +60,8 @@ impl Cns {
     pub const COMMAND_SETS: Cns = Cns(0x1C);
 }
 
-/// Command Set Identifiers (NVMe Base 2.1, 3.1.4.1 and its figures).
+/// Command Set Identifiers (NVMe Base 2.1, 3.1.4.1 and its figures). A further set has its own in its file, as
+/// [`slm::CSI`](super::slm::CSI).
 pub mod csi {
     /// NVM command set.
     pub const NVM: u8 = 0x00;
@@ -68,14 +69,6 @@ pub mod csi {
     pub const KEY_VALUE: u8 = 0x01;
     /// Zoned Namespace command set.
     pub const ZONED: u8 = 0x02;
-    /// Subsystem Local Memory command set.
-    pub const LOCAL_MEMORY: u8 = 0x03;
-    /// Computational Programs command set.
-    pub const COMPUTATIONAL_PROGRAMS: u8 = 0x04;
-    /// Byteway's own raw flash command set: [`raw_flash`](crate::nvme::vendor::raw_flash).
-    pub const RAW_FLASH: u8 = 0x30;
-    /// Byteway's own command set for tables: [`csd`](crate::nvme::vendor::csd).
-    pub const TABLES: u8 = 0x31;
 }
 
 /// Bits of [`IdentifyController::oacs`].

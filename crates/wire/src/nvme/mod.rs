@@ -41,7 +41,7 @@ pub use log::{
     ChangedNamespaceLog, CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog,
     NvmeMiCommandsSupportedLog, SmartLog, SupportedLogPages, lid,
 };
-pub use opcode::{AdminOpcode, KvOpcode, LocalMemoryOpcode, NvmOpcode, ProgramsOpcode, VendorOpcode};
+pub use opcode::{AdminOpcode, KvOpcode, NvmOpcode, VendorOpcode};
 pub use progress::{SanitizeStatusLog, SelfTestLog, SelfTestResult};
 pub use prp::{PrpError, PrpStep, PrpWalker};
 pub use register::{Aqa, Cap, Cc, Csts, Doorbell, Vs};

@@ -1,7 +1,5 @@
-//! Opcodes of the admin, NVM, Key Value and vendor-specific command sets. Unknown codes stay representable: a device
-//! must answer them.
-
-use core::fmt;
+//! Opcodes of the admin, NVM, Key Value and vendor-specific command sets. Those of a further set are in its own file, as in
+//! [`slm`](super::slm). Unknown codes stay representable: a device must answer them.
 
 /// Data transfer direction: bits 1:0 of an opcode (NVMe Base 2.1, 3.1.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +26,9 @@ impl Direction {
     }
 }
 
+/// A type for the opcodes of a queue, in ascending order, with their names. Those from a code on are vendor specific.
 macro_rules! opcodes {
-    ($(#[$doc:meta])* $type:ident { $($(#[$code_doc:meta])* $name:ident = $code:literal, $text:literal;)+ }) => {
+    ($(#[$doc:meta])* $type:ident, vendor specific from $vendor:literal { $($(#[$code_doc:meta])* $name:ident = $code:literal, $text:literal;)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type(pub u8);
@@ -44,14 +43,14 @@ macro_rules! opcodes {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)+
-                    Self(code) if Self::is_vendor_code(code) => "Vendor Specific",
+                    Self(code) if code >= $vendor => "Vendor Specific",
                     _ => "Reserved",
                 }
             }
 
             /// The direction of the command's data.
-            pub const fn direction(self) -> Direction {
-                Direction::of(self.0)
+            pub const fn direction(self) -> $crate::nvme::opcode::Direction {
+                $crate::nvme::opcode::Direction::of(self.0)
             }
         }
 
@@ -67,15 +66,15 @@ macro_rules! opcodes {
             }
         }
 
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::core::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
                 write!(f, "{} ({:02X}h)", self.name(), self.0)
             }
         }
 
-        impl fmt::Debug for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
+        impl ::core::fmt::Debug for $type {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Display::fmt(self, f)
             }
         }
     };
@@ -83,7 +82,7 @@ macro_rules! opcodes {
 
 opcodes! {
     /// An opcode of the admin queue (NVMe Base 2.1, 5, figure "Opcodes for Admin Commands").
-    AdminOpcode {
+    AdminOpcode, vendor specific from 0xC0 {
         DELETE_SQ = 0x00, "Delete I/O Submission Queue";
         CREATE_SQ = 0x01, "Create I/O Submission Queue";
         GET_LOG_PAGE = 0x02, "Get Log Page";
@@ -135,15 +134,9 @@ opcodes! {
     }
 }
 
-impl AdminOpcode {
-    const fn is_vendor_code(code: u8) -> bool {
-        code >= 0xC0
-    }
-}
-
 opcodes! {
     /// An opcode of an I/O queue under the NVM command set (NVM Command Set 1.1, 3; NVMe Base 2.1, 7).
-    NvmOpcode {
+    NvmOpcode, vendor specific from 0x80 {
         FLUSH = 0x00, "Flush";
         WRITE = 0x01, "Write";
         READ = 0x02, "Read";
@@ -164,15 +157,9 @@ opcodes! {
     }
 }
 
-impl NvmOpcode {
-    const fn is_vendor_code(code: u8) -> bool {
-        code >= 0x80
-    }
-}
-
 opcodes! {
     /// An opcode of an I/O queue under the Key Value command set (NVMe Key Value Command Set 1.0, 3).
-    KvOpcode {
+    KvOpcode, vendor specific from 0x80 {
         FLUSH = 0x00, "Flush";
         STORE = 0x01, "Store";
         RETRIEVE = 0x02, "Retrieve";
@@ -186,16 +173,10 @@ opcodes! {
     }
 }
 
-impl KvOpcode {
-    const fn is_vendor_code(code: u8) -> bool {
-        code >= 0x80
-    }
-}
-
 opcodes! {
     /// Byteway's own opcodes on I/O queues: see [`vendor`](super::vendor). Bits 1:0 are the direction of the data
     /// pointer's data: 00b for payload in the entry itself.
-    VendorOpcode {
+    VendorOpcode, vendor specific from 0x80 {
         SINK_WRITE = 0x81, "Sink Write";
         SINK_READ = 0x82, "Sink Read";
         SINK_STORE = 0x84, "Sink Store";
@@ -230,40 +211,7 @@ opcodes! {
     }
 }
 
-impl VendorOpcode {
-    const fn is_vendor_code(code: u8) -> bool {
-        code >= 0x80
-    }
-}
-
-opcodes! {
-    /// An opcode of an I/O queue under the Subsystem Local Memory command set: see [`slm`](super::slm).
-    LocalMemoryOpcode {
-        MEMORY_COPY = 0x01, "Memory Copy";
-        MEMORY_READ = 0x02, "Memory Read";
-        MEMORY_FILL = 0x04, "Memory Fill";
-        MEMORY_WRITE = 0x05, "Memory Write";
-    }
-}
-
-impl LocalMemoryOpcode {
-    const fn is_vendor_code(code: u8) -> bool {
-        code >= 0x80
-    }
-}
-
-opcodes! {
-    /// An opcode of an I/O queue under the Computational Programs command set: see [`programs`](super::programs).
-    ProgramsOpcode {
-        EXECUTE_PROGRAM = 0x01, "Execute Program";
-    }
-}
-
-impl ProgramsOpcode {
-    const fn is_vendor_code(code: u8) -> bool {
-        code >= 0x80
-    }
-}
+pub(super) use opcodes;
 
 #[cfg(test)]
 mod tests {

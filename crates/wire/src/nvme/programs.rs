@@ -26,7 +26,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::assert_offsets;
 use super::command::Sqe;
-use super::opcode::{AdminOpcode, ProgramsOpcode};
+use super::opcode::{AdminOpcode, opcodes};
+
+/// Command Set Identifier.
+pub const CSI: u8 = 0x04;
+
+opcodes! {
+    /// An opcode of an I/O queue under the Computational Programs command set.
+    ProgramsOpcode, vendor specific from 0x80 {
+        EXECUTE_PROGRAM = 0x01, "Execute Program";
+    }
+}
 
 /// The program type that Byteway runs: eBPF, as raw instructions. A vendor specific type.
 pub const EBPF: u8 = 0xC0;

@@ -17,7 +17,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::assert_offsets;
 use super::command::Sqe;
-use super::opcode::LocalMemoryOpcode;
+use super::opcode::opcodes;
+
+/// Command Set Identifier.
+pub const CSI: u8 = 0x03;
+
+opcodes! {
+    /// An opcode of an I/O queue under the Subsystem Local Memory command set.
+    LocalMemoryOpcode, vendor specific from 0x80 {
+        MEMORY_COPY = 0x01, "Memory Copy";
+        MEMORY_READ = 0x02, "Memory Read";
+        MEMORY_FILL = 0x04, "Memory Fill";
+        MEMORY_WRITE = 0x05, "Memory Write";
+    }
+}
 
 /// Granularity of addresses and lengths, in bytes.
 pub const GRANULARITY: u32 = 4;

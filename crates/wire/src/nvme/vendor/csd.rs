@@ -1,5 +1,5 @@
 //! Byteway's own command set for tables in the drive and queries over them: a computational SSD. Its namespaces have the command set
-//! identifier [`csi::TABLES`](crate::nvme::csi::TABLES).
+//! identifier [`CSI`].
 //!
 //! **Tables** have a name, a schema and row groups. The drive defines how row groups are encoded; the
 //! encoding of a schema is that of `byteway-query`.
@@ -74,6 +74,9 @@
 
 use super::super::command::Sqe;
 use super::super::opcode::VendorOpcode;
+
+/// Command Set Identifier, among those for vendors.
+pub const CSI: u8 = 0x31;
 
 /// In DW1: the list or result is complete.
 pub const END: u32 = 1;

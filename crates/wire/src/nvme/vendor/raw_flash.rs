@@ -3,7 +3,7 @@
 //! Modelled on the Open-Channel SSD specification (revision 2.0), reduced to an array of superblocks and stripes: the
 //! geometry is reported, chunks are reported (here superblocks, which are erased as a whole), and vectors of units are
 //! read, programmed and copied with their metadata (here units of one stripe, which is programmed as a whole). The
-//! command set is [`csi::RAW_FLASH`](crate::nvme::csi::RAW_FLASH); its Identify Namespace data structure (CNS 05h)
+//! command set is [`CSI`]; its Identify Namespace data structure (CNS 05h)
 //! begins with [`RawFlashIdentify`].
 //!
 //! | field | Raw Read | Raw Program, Raw Copy | Raw Erase | Raw Report |
@@ -47,6 +47,9 @@
 use crate::nvme::{Sqe, VendorOpcode, assert_offsets};
 use byteway_content::UNIT_BYTES;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Command Set Identifier, among those for vendors.
+pub const CSI: u8 = 0x30;
 
 /// Maximum number of units in a stripe: a read selects them by a mask.
 pub const UNITS_MAX: u32 = 64;

@@ -31,7 +31,7 @@ use byteway_content::BlockSize;
 use byteway_firmware::MediaError;
 use byteway_tables::TablesUsage;
 use byteway_wire::nvme::vendor::csd;
-use byteway_wire::nvme::{CommandsSupportedLog, Identify, Sqe, Status, VendorOpcode, csi};
+use byteway_wire::nvme::{CommandsSupportedLog, Identify, Sqe, Status, VendorOpcode};
 use std::rc::Rc;
 
 pub mod cost;
@@ -51,7 +51,7 @@ pub struct Csd {
 }
 
 impl IoCommandSet for Csd {
-    const CSI: Option<u8> = Some(csi::TABLES);
+    const CSI: Option<u8> = Some(csd::CSI);
     const HAS_STREAMS: bool = true;
 
     fn new(clock: &Clock, config: &DriveConfig) -> Self {

@@ -27,13 +27,12 @@ use byteway_program::verify::INSTRUCTIONS_MAX;
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::programs::{
-    ActivateProgram, EBPF, ListHeader, LoadProgram, ManageRangeSets, MemoryRange, ProgramsIdentify,
+    self, ActivateProgram, EBPF, ListHeader, LoadProgram, ManageRangeSets, MemoryRange, ProgramsIdentify,
+    ProgramsOpcode,
 };
 use byteway_wire::nvme::slm::GRANULARITY;
 use byteway_wire::nvme::vendor::{Framing, Methods};
-use byteway_wire::nvme::{
-    AdminOpcode, CommandsSupportedLog, Identify, ProgramsOpcode, Sqe, Status, csi, lid,
-};
+use byteway_wire::nvme::{AdminOpcode, CommandsSupportedLog, Identify, Sqe, Status, lid};
 use std::rc::Rc;
 use table::{Loaded, Table};
 
@@ -60,7 +59,7 @@ pub struct Programs {
 }
 
 impl IoCommandSet for Programs {
-    const CSI: Option<u8> = Some(csi::COMPUTATIONAL_PROGRAMS);
+    const CSI: Option<u8> = Some(programs::CSI);
 
     fn new(clock: &Clock, config: &DriveConfig) -> Self {
         let turns = (config.site.cores as usize).saturating_sub(1).max(1);

@@ -20,10 +20,8 @@ use crate::controller::core::Core;
 use crate::controller::namespace::{Limits, Namespace};
 use byteway_clock::{Clock, Delay, Stage};
 use byteway_flash::{Flash, Outcome};
-use byteway_wire::nvme::vendor::raw_flash::RawRead;
-use byteway_wire::nvme::{
-    CommandsSupportedLog, Identify, IdentifyController, Sqe, Status, VendorOpcode, csi,
-};
+use byteway_wire::nvme::vendor::raw_flash::{self, RawRead};
+use byteway_wire::nvme::{CommandsSupportedLog, Identify, IdentifyController, Sqe, Status, VendorOpcode};
 
 pub mod array;
 pub mod identify;
@@ -38,7 +36,7 @@ pub struct RawFlash {
 }
 
 impl IoCommandSet for RawFlash {
-    const CSI: Option<u8> = Some(csi::RAW_FLASH);
+    const CSI: Option<u8> = Some(raw_flash::CSI);
 
     fn new(_: &Clock, _: &DriveConfig) -> Self {
         RawFlash::default()

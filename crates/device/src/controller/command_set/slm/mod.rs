@@ -21,9 +21,9 @@ use byteway_clock::{Clock, Delay};
 use byteway_content::{BlockSize, UNIT_BYTES};
 use byteway_firmware::MediaError;
 use byteway_wire::IntoBytes;
-use byteway_wire::nvme::slm::{GRANULARITY, LocalMemoryIdentify, MemoryAccess};
+use byteway_wire::nvme::slm::{self, GRANULARITY, LocalMemoryIdentify, LocalMemoryOpcode, MemoryAccess};
 use byteway_wire::nvme::vendor::{Framing, Methods};
-use byteway_wire::nvme::{CommandsSupportedLog, Identify, LocalMemoryOpcode, Sqe, Status, csi};
+use byteway_wire::nvme::{CommandsSupportedLog, Identify, Sqe, Status};
 use memory::{INVALID_FIELD, LocalMemory, check_extent, memory_of, take_dram};
 use std::rc::Rc;
 
@@ -34,7 +34,7 @@ pub(crate) mod memory;
 pub struct Slm;
 
 impl IoCommandSet for Slm {
-    const CSI: Option<u8> = Some(csi::LOCAL_MEMORY);
+    const CSI: Option<u8> = Some(slm::CSI);
 
     fn new(_: &Clock, _: &DriveConfig) -> Self {
         Slm
