@@ -1,4 +1,4 @@
-//! Structure of the source: circles of files, and dependencies between crates.
+//! Structure of the source: circles of files, dependencies between crates, and what additions take.
 //!
 //! | file | what |
 //! |---|---|
@@ -10,8 +10,10 @@
 //! | `ranks.rs` | which crate may depend on which |
 //! | `chain.rs` | the longest chain of compilation |
 //! | `manifests.rs` | what the manifests say of the crates |
+//! | `additions.rs` | which files an addition takes, by CONTRIBUTING |
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod additions;
 mod calls;
 mod chain;
 mod circles;
