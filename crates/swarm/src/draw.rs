@@ -4,11 +4,13 @@ use super::drive;
 use super::plan::{
     Anchor, ArraySpec, BOX_NEIGHBOURS_MAX, BaseSpec, BoxSpec, BridgeSpec, DriveSpec, Extent, Fault,
     FlashVerb, HostSpec, IdleSpec, KvSpec, LevelSpec, MemoryVerb, NEIGHBOURS_MAX, NamespaceSpec, Op,
-    PartialSpec, Plan, ProgramVerb, ProgramsSpec, RefreshSpec, StoreWhen, TableVerb, UpkeepSpec,
+    PartialSpec, Plan, PoliciesSpec, ProgramVerb, ProgramsSpec, RefreshSpec, StoreWhen, TableVerb,
+    UpkeepSpec,
 };
 use super::programs_oracle::{KINDS, SLOTS};
 use byteway_clock::random::{Rng, Stream};
 use byteway_defect::Planted;
+use byteway_firmware::policy::{Policies, UnknownPolicy};
 use byteway_kv::Packing;
 
 /// The plan of run `index` of the swarm with this seed.
@@ -119,6 +121,7 @@ fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
     // A separate stream, so that other draws do not change.
     let failures = flash_failures(&mut rng.stream(&format!("{name}/flash")), &plan);
     upkeep(&mut rng.stream(&format!("{name}/upkeep")), &mut plan.drive);
+    policies(&mut rng.stream(&format!("{name}/policies")), &mut plan.drive);
     if shape == Shape::BoxedWithDram {
         if plan.drive.map_cache_pages.is_none() {
             // Several translation pages, so that a few in DRAM are not all of them.
@@ -312,6 +315,40 @@ fn upkeep(random: &mut Stream, drive: &mut DriveSpec) {
     }
     if drive.map_cache_pages.is_some() && one_in(random, 2) {
         drive.host_buffer_pages = Some(pick(random, &[1, 2, 6]));
+    }
+}
+
+/// The name of a built-in policy, in some runs: with an argument, if it takes one.
+fn policy<'a, P>(
+    random: &mut Stream,
+    names: impl Iterator<Item = (&'a str, &'a str)>,
+    find: impl Fn(&str) -> Result<P, UnknownPolicy>,
+) -> Option<String> {
+    let is_drawn = one_in(random, 4);
+    let texts = |name: &str| ["", ":1", ":4", ":60", ":1000"].map(|argument| format!("{name}{argument}"));
+    let fitting = |name: &str| texts(name).into_iter().filter(|text| find(text).is_ok()).collect::<Vec<_>>();
+    // Each as often as others, whatever arguments it takes.
+    let all: Vec<Vec<String>> =
+        names.map(|(name, _)| fitting(name)).filter(|texts| !texts.is_empty()).collect();
+    let texts = &all[random.below(all.len() as u64) as usize];
+    let text = &texts[random.below(texts.len() as u64) as usize];
+    is_drawn.then(|| text.clone())
+}
+
+/// Policies, each in some runs, of all that are built in. The superblocks that streams take are added.
+fn policies(random: &mut Stream, drive: &mut DriveSpec) {
+    let all = Policies::default();
+    drive.policies = PoliciesSpec {
+        victim: policy(random, all.victims(), |text| all.victim(text)),
+        streams: policy(random, all.streams(), |text| all.stream(text)),
+        schedule: policy(random, all.schedules(), |text| all.schedule(text)),
+        suspend: policy(random, all.suspends(), |text| all.suspend(text)),
+    };
+    if drive.upkeep.slc_blocks > 0 || drive.base == BaseSpec::Steady {
+        drive.policies.streams = None;
+    }
+    if let Ok((_, streams, ..)) = drive.policies.found() {
+        drive.blocks += streams.make().counts().further_blocks();
     }
 }
 
@@ -563,6 +600,7 @@ fn spec(random: &mut Stream) -> DriveSpec {
         buffer_units: pick(random, &[1, 8, 32, 100]),
         protected: one_in(random, 3),
         cost_benefit: one_in(random, 3),
+        policies: PoliciesSpec::default(),
         collect_start: collect_reserve + random.below(3) as u32,
         collect_reserve,
         map_cache_pages: one_in(random, 4).then_some(1),
@@ -767,7 +805,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 40] = [
+        let features: [(&str, Has<'_>); 44] = [
             ("a box", &|plan| plan.jbof.is_some()),
             ("a drive that leaves its box", &|plan| {
                 plan.all().flat_map(|plan| &plan.faults).any(|fault| matches!(fault, Fault::Leave { .. }))
@@ -791,6 +829,10 @@ mod tests {
             ("a cached map", &|plan| plan.drive.map_cache_pages.is_some()),
             ("a host memory buffer", &|plan| plan.drive.host_buffer_pages.is_some()),
             ("a wide map", &|plan| plan.drive.wide_map),
+            ("a victim policy", &|plan| plan.drive.policies.victim.is_some()),
+            ("streams", &|plan| plan.drive.policies.streams.is_some()),
+            ("a schedule", &|plan| plan.drive.policies.schedule.is_some()),
+            ("a policy of suspension", &|plan| plan.drive.policies.suspend.is_some() && plan.drive.suspends),
             ("data before commands", &|plan| plan.drive.data_out_first),
             ("firmware on the host", &|plan| plan.drive.endpoints > 0),
             ("a map of extents", &|plan| plan.drive.extents.is_some()),

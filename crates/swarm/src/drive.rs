@@ -73,6 +73,8 @@ pub(super) fn faults(plan: &Plan, life: usize) -> FaultPlan {
 pub(super) fn config(plan: &Plan) -> DriveConfig {
     let spec = &plan.drive;
     let (geometry, own) = (geometry(spec), SiteConfig::default());
+    // A plan with a name that is none was refused.
+    let (victim, streams, ..) = spec.policies.found().unwrap_or_default();
     DriveConfig {
         model: "Byteway swarm drive".into(),
         serial: "SWARM".into(),
@@ -97,10 +99,11 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
                 child_bytes: EXTENT_BYTES,
                 ..ExtentConfig::default()
             }),
-            gc: match spec.cost_benefit {
+            gc: match spec.cost_benefit && spec.policies.victim.is_none() {
                 true => VictimPolicy::built_in("cost-benefit").unwrap_or_default(),
-                false => VictimPolicy::default(),
+                false => victim,
             },
+            streams,
             gc_start_free_blocks: spec.collect_start,
             gc_reserve_blocks: spec.collect_reserve,
             plp: spec.protected,
@@ -392,7 +395,10 @@ pub(super) fn geometry(spec: &DriveSpec) -> Geometry {
 
 fn timing(spec: &DriveSpec) -> Timing {
     let types = spec.bits.clamp(1, 4) as u64;
+    let (_, _, schedule, suspend_policy) = spec.policies.found().unwrap_or_default();
     Timing {
+        schedule,
+        suspend_policy,
         read: (0..types).map(|of| Delay::from_us(9 + 4 * of)).collect(),
         program: (0..types).map(|of| Delay::from_us(47 + 31 * of)).collect(),
         erase: Delay::from_us(290),
@@ -415,7 +421,6 @@ fn timing(spec: &DriveSpec) -> Timing {
             program: Delay::from_us(23),
             erase: Delay::from_us(210),
         }),
-        ..Timing::default()
     }
 }
 

@@ -4,7 +4,8 @@
 use super::draw;
 use super::failure::Failure;
 use super::plan::{
-    Anchor, BaseSpec, DriveSpec, Fault, HostSpec, KvSpec, NamespaceSpec, PartialSpec, Plan, UpkeepSpec,
+    Anchor, BaseSpec, DriveSpec, Fault, HostSpec, KvSpec, NamespaceSpec, PartialSpec, Plan, PoliciesSpec,
+    UpkeepSpec,
 };
 use super::swarm::run_caught;
 use super::tally::Tally;
@@ -56,6 +57,7 @@ impl Every {
             buffer_units: 8,
             protected: false,
             cost_benefit: false,
+            policies: PoliciesSpec::default(),
             collect_start: 2,
             collect_reserve: 1,
             map_cache_pages: None,

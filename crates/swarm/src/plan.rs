@@ -136,6 +136,15 @@ impl Plan {
             ),
             (self.drive.read_cache_units <= 1 << 16, "drive.read_cache_units must be at most 65536"),
             (
+                self.drive.policies.found().is_ok(),
+                "drive.policies must be names of built-in policies, of their kinds",
+            ),
+            (
+                self.drive.policies.streams.is_none()
+                    || self.drive.upkeep.slc_blocks == 0 && self.drive.base != BaseSpec::Steady,
+                "a drive with streams (drive.policies.streams) has no SLC cache, and does not begin in the steady state",
+            ),
+            (
                 self.drive.can_be_partial(),
                 "a part of the firmware on the host (drive.partial) is of a drive without endpoints, and with the map there it \
                  has no cached map",
@@ -329,6 +338,7 @@ mod tests {
             buffer_units: 8,
             protected: false,
             cost_benefit: false,
+            policies: PoliciesSpec::default(),
             collect_start: 2,
             collect_reserve: 1,
             map_cache_pages: None,

@@ -168,6 +168,11 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.host.entries = 64);
         self.try_change(|plan| plan.drive.base = Default::default());
         self.try_change(|plan| plan.drive.cost_benefit = false);
+        self.try_change(|plan| plan.drive.policies = Default::default());
+        self.try_change(|plan| plan.drive.policies.victim = None);
+        self.try_change(|plan| plan.drive.policies.streams = None);
+        self.try_change(|plan| plan.drive.policies.schedule = None);
+        self.try_change(|plan| plan.drive.policies.suspend = None);
         self.try_change(|plan| plan.drive.endpoints = 0);
         self.try_change(|plan| plan.drive.endpoints = plan.drive.endpoints.min(1));
         self.try_change(|plan| plan.drive.partial = PartialSpec::default());

@@ -1,5 +1,8 @@
 //! The drive of a plan.
 
+use byteway_firmware::policy::{
+    Policies, SchedulePolicy, StreamPolicy, SuspendPolicy, UnknownPolicy, VictimPolicy,
+};
 use byteway_kv::Packing;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +35,9 @@ pub struct DriveSpec {
     /// Whether garbage collection selects victims by cost-benefit; otherwise it is greedy.
     #[serde(default)]
     pub cost_benefit: bool,
+    /// Policies other than the defaults.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub policies: PoliciesSpec,
     /// Free superblocks per die at which garbage collection starts.
     pub collect_start: u32,
     /// Free superblocks per die reserved for garbage collection.
@@ -100,6 +106,50 @@ pub struct DriveSpec {
 pub struct ProgramsSpec {
     /// Units of 4 KiB of local memory.
     pub memory_units: u64,
+}
+
+/// Policies by their names in profiles; `None`: the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PoliciesSpec {
+    /// Victims of garbage collection; it goes before `cost_benefit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub victim: Option<String>,
+    /// Streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<String>,
+    /// Next operations of dies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// Suspensions, if the drive suspends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<String>,
+}
+
+/// The policy of a name, or the default one.
+fn named<P: Default>(
+    name: Option<&String>,
+    find: impl FnOnce(&str) -> Result<P, UnknownPolicy>,
+) -> Result<P, UnknownPolicy> {
+    name.map_or_else(|| Ok(P::default()), |name| find(name))
+}
+
+impl PoliciesSpec {
+    /// The policies: victims, streams, schedule, suspensions.
+    ///
+    /// # Errors
+    /// One is not built in.
+    pub fn found(
+        &self,
+    ) -> Result<(VictimPolicy, StreamPolicy, SchedulePolicy, SuspendPolicy), UnknownPolicy> {
+        let built_in = Policies::default();
+        Ok((
+            named(self.victim.as_ref(), |name| built_in.victim(name))?,
+            named(self.streams.as_ref(), |name| built_in.stream(name))?,
+            named(self.schedule.as_ref(), |name| built_in.schedule(name))?,
+            named(self.suspend.as_ref(), |name| built_in.suspend(name))?,
+        ))
+    }
 }
 
 /// A KV store: [`byteway_kv::KvConfig`].
