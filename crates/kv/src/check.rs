@@ -1,6 +1,6 @@
 //! Invariants of a whole store, for tests.
 
-use super::inner::Kv;
+use super::Kv;
 use super::record::ValueExtent;
 use super::segments::Use;
 use byteway_clock::{SpanId, Spans};
@@ -43,11 +43,11 @@ impl Kv {
         for place in places.values() {
             let is_value =
                 usage(place.segment) == Some(Use::Value) || usage(place.segment) == Some(Use::Freeing);
-            if !is_value || place.end() > self.0.layout.segment_bytes() {
+            if !is_value || place.end() > state.layout.segment_bytes() {
                 return Err(format!("{place:?} lies in a segment that is {:?}", usage(place.segment)));
             }
         }
-        for run in state.version.runs() {
+        for run in state.index.version().runs() {
             for (one, other) in run.iter().zip(run.iter().skip(1)) {
                 if one.table.last >= other.from {
                     return Err(format!("tables {} and {} overlap", one.table.number, other.table.number));

@@ -3,14 +3,16 @@
 //! A merge proceeds in key order. Where space is short it commits piece by piece: of the input tables, only keys after
 //! those merged count from then on (`Slice::from`), and tables that are merged completely are given up.
 
+use super::commit::{Change, commit};
 use super::config::KvError;
-use super::inner::Inner;
+use super::core::Core;
+use super::flush::{abandon, builder, end_table, flush_memtable, write_units};
 use super::key::Key;
 use super::merge::{RunReader, smallest};
 use super::record::Entry;
-use super::segments::Tally;
+use super::space::{refill, release};
 use super::table::{Builder, Slice};
-use super::upkeep::Change;
+use super::tally::Tally;
 use super::version::{Run, Version};
 use byteway_clock::Spans;
 use byteway_firmware::WorkKind;
@@ -73,89 +75,78 @@ impl Job {
     }
 }
 
-impl Inner {
-    /// Merges if too many runs wait, or a level is too large. `false` if there was nothing to merge.
-    pub(super) async fn compact_if_due(&self, spans: &Spans) -> Result<bool, KvError> {
-        let job = {
-            let state = self.state.borrow();
-            let version = &state.version;
-            let ratio = self.config.level_ratio;
-            if version.waiting.len() > self.config.l0_runs as usize {
-                Some(Job::new(version, version.waiting.clone(), 0))
-            } else {
-                let is_full =
-                    |level: &usize| version.levels[*level].len() > Version::tables_max(*level, ratio);
-                (0..version.levels.len())
-                    .find(is_full)
-                    .map(|level| self.next_table_merge(version, level, &state.turns))
-            }
-        };
-        self.merge_job(spans, job).await
-    }
+/// Merges if too many runs wait, or a level is too large. `false` if there was nothing to merge.
+pub(super) async fn compact_if_due(core: &Core, spans: &Spans) -> Result<bool, KvError> {
+    let job = {
+        let state = core.state.borrow();
+        let version = state.index.version();
+        let ratio = core.config.level_ratio;
+        if version.waiting.len() > core.config.l0_runs as usize {
+            Some(Job::new(version, version.waiting.clone(), 0))
+        } else {
+            let is_full = |level: &usize| version.levels[*level].len() > Version::tables_max(*level, ratio);
+            (0..version.levels.len())
+                .find(is_full)
+                .map(|level| next_table_merge(version, level, state.index.turn(level)))
+        }
+    };
+    merge_job(core, spans, job).await
+}
 
-    /// The merge of a level's next table, in turn, into the level below.
-    fn next_table_merge(&self, version: &Version, level: usize, turns: &[Option<Key>]) -> Job {
-        let run = &version.levels[level];
-        let turn = turns.get(level).copied().flatten();
-        let next = turn.and_then(|turn| run.iter().find(|slice| slice.from > turn)).or(run.first());
-        Job::new(version, vec![next.into_iter().cloned().collect()], level + 1)
-    }
+/// The merge of a level's next table, in turn, into the level below.
+fn next_table_merge(version: &Version, level: usize, turn: Option<Key>) -> Job {
+    let run = &version.levels[level];
+    let next = turn.and_then(|turn| run.iter().find(|slice| slice.from > turn)).or(run.first());
+    Job::new(version, vec![next.into_iter().cloned().collect()], level + 1)
+}
 
-    /// Takes one step towards a single entry per key. `false` if that is reached.
-    pub(super) async fn merge_all(&self, spans: &Spans) -> Result<bool, KvError> {
-        let (has_memory, job) = {
-            let mut state = self.state.borrow_mut();
-            let has_memory = !state.memtable.borrow().is_empty();
-            if has_memory {
-                state.rotate();
-            }
-            let version = &state.version;
-            let job = match version.levels.iter().position(|run| !run.is_empty()) {
-                _ if version.is_merged() && !has_memory => {
-                    // Stores since then have either looked up the old entry, or cleared this flag again.
-                    state.is_exact = true;
-                    state.wants.sums = false;
-                    None
-                }
-                _ if !version.waiting.is_empty() => Some(Job::new(version, version.waiting.clone(), 0)),
-                Some(level) => Some(Job::new(version, vec![version.levels[level].clone()], level + 1)),
-                None => None,
-            };
-            (has_memory, job)
-        };
+/// Takes one step towards a single entry per key. `false` if that is reached.
+pub(super) async fn merge_all(core: &Core, spans: &Spans) -> Result<bool, KvError> {
+    let (has_memory, job) = {
+        let mut state = core.state.borrow_mut();
+        let has_memory = !state.index.is_memtable_empty();
         if has_memory {
-            self.flush_memtable(spans).await?;
-            return Ok(true);
+            state.rotate();
         }
-        let merged = self.merge_job(spans, job).await?;
-        if !merged {
-            self.changed.notify_all();
-        }
-        Ok(merged)
-    }
-
-    async fn merge_job(&self, spans: &Spans, job: Option<Job>) -> Result<bool, KvError> {
-        let Some(job) = job else { return Ok(false) };
-        let mut merge = Merge {
-            inner: self,
-            spans,
-            job,
-            outputs: Vec::new(),
-            builder: None,
-            tally: Tally::default(),
-            charged: 0,
+        let version = state.index.version();
+        let job = match version.levels.iter().position(|run| !run.is_empty()) {
+            _ if version.is_merged() && !has_memory => {
+                // Stores since then have either looked up the old entry, or cleared this flag again.
+                state.index.set_exact(true);
+                state.wants.answer_sums();
+                None
+            }
+            _ if !version.waiting.is_empty() => Some(Job::new(version, version.waiting.clone(), 0)),
+            Some(level) => Some(Job::new(version, vec![version.levels[level].clone()], level + 1)),
+            None => None,
         };
-        if let Err(error) = merge.run().await {
-            merge.abandon();
-            return Err(error);
-        }
-        Ok(true)
+        (has_memory, job)
+    };
+    if has_memory {
+        flush_memtable(core, spans).await?;
+        return Ok(true);
     }
+    let merged = merge_job(core, spans, job).await?;
+    if !merged {
+        core.changed.notify_all();
+    }
+    Ok(merged)
+}
+
+async fn merge_job(core: &Core, spans: &Spans, job: Option<Job>) -> Result<bool, KvError> {
+    let Some(job) = job else { return Ok(false) };
+    let mut merge =
+        Merge { core, spans, job, outputs: Vec::new(), builder: None, tally: Tally::default(), charged: 0 };
+    if let Err(error) = merge.run().await {
+        merge.abandon();
+        return Err(error);
+    }
+    Ok(true)
 }
 
 /// A merge in progress.
 struct Merge<'a> {
-    inner: &'a Inner,
+    core: &'a Core,
     spans: &'a Spans,
     job: Job,
     outputs: Vec<Slice>,
@@ -171,7 +162,7 @@ impl Merge<'_> {
     fn abandon(mut self) {
         let is_new = |slice: &Slice| !self.job.inputs.contains(&slice.table.number);
         let made = self.outputs.iter().filter(|slice| is_new(slice)).map(|slice| slice.table.segment);
-        self.inner.abandon(made.chain(self.builder.take().map(|builder| builder.segment())));
+        abandon(self.core, made.chain(self.builder.take().map(|builder| builder.segment())));
     }
 
     async fn run(&mut self) -> Result<(), KvError> {
@@ -179,7 +170,7 @@ impl Merge<'_> {
         loop {
             for reader in &mut readers {
                 if reader.is_empty() {
-                    reader.fill(self.inner, self.spans).await?;
+                    reader.fill(self.core, self.spans).await?;
                 }
             }
             let Some(at) = smallest(&readers) else { break };
@@ -204,7 +195,7 @@ impl Merge<'_> {
                 self.charge().await;
             }
             if self.job.is_bottom && entry.is_tombstone() {
-                self.inner.state.borrow_mut().counters.entries_dropped += 1;
+                self.core.state.borrow_mut().counters.entries_dropped += 1;
                 continue;
             }
             self.add(&key, &entry).await?;
@@ -212,14 +203,11 @@ impl Merge<'_> {
         self.end_table().await?;
         self.charge().await;
         self.commit(None).await?;
-        let mut state = self.inner.state.borrow_mut();
+        let mut state = self.core.state.borrow_mut();
         state.counters.compactions += 1;
         if let Some(level) = self.job.level.checked_sub(1) {
             let above = self.job.runs.first().and_then(|run| run.last()).map(|slice| slice.from);
-            if state.turns.len() <= level {
-                state.turns.resize(level + 1, None);
-            }
-            state.turns[level] = above;
+            state.index.set_turn(level, above);
         }
         Ok(())
     }
@@ -229,7 +217,7 @@ impl Merge<'_> {
     fn untouched(&self, readers: &[RunReader], at: usize) -> Option<Slice> {
         let slice = readers[at].whole()?;
         let table = &slice.table;
-        let is_large = table.data_units + table.meta_units() >= self.inner.layout.segment_units / 2;
+        let is_large = table.data_units + table.meta_units() >= self.core.layout.segment_units / 2;
         let has_own = self.job.is_bottom && table.tombstones > 0;
         let is_alone = readers
             .iter()
@@ -240,8 +228,8 @@ impl Merge<'_> {
 
     /// Drops an entry that a newer one replaces.
     fn drop_entry(&mut self, key: &Key, newer: &mut Entry, old: &Entry) {
-        let layout = &self.inner.layout;
-        let state = &mut *self.inner.state.borrow_mut();
+        let layout = &self.core.layout;
+        let state = &mut *self.core.state.borrow_mut();
         state.counters.entries_dropped += 1;
         if newer.settles == 0 {
             old.extents().iter().for_each(|place| state.segments.mark_dead(layout, place));
@@ -252,9 +240,9 @@ impl Merge<'_> {
 
     async fn charge(&mut self) {
         let count = std::mem::take(&mut self.charged);
-        self.inner.state.borrow_mut().counters.entries_compacted += count;
-        self.inner.placement.run(WorkKind::Compact, count).await;
-        self.inner.clock.yield_now().await;
+        self.core.state.borrow_mut().counters.entries_compacted += count;
+        self.core.placement.run(WorkKind::Compact, count).await;
+        self.core.clock.yield_now().await;
     }
 
     async fn add(&mut self, key: &Key, entry: &Entry) -> Result<(), KvError> {
@@ -262,7 +250,7 @@ impl Merge<'_> {
             && builder.add(key, entry)
         {
             if builder.waiting() >= 16 {
-                self.inner.write_units(self.spans, builder, true).await?;
+                write_units(self.core, self.spans, builder, true).await?;
             }
             return Ok(());
         }
@@ -270,7 +258,7 @@ impl Merge<'_> {
             self.end_table().await?;
             self.between(*key).await?;
         }
-        let mut builder = self.inner.builder()?;
+        let mut builder = builder(self.core)?;
         builder.add(key, entry);
         self.builder = Some(builder);
         Ok(())
@@ -278,32 +266,33 @@ impl Merge<'_> {
 
     async fn end_table(&mut self) -> Result<(), KvError> {
         if let Some(builder) = self.builder.take() {
-            self.outputs.extend(self.inner.end_table(self.spans, builder, true).await?);
+            self.outputs.extend(end_table(self.core, self.spans, builder, true).await?);
         }
         Ok(())
     }
 
     /// Does work more urgent than the merge, between two tables.
     async fn between(&mut self, next: Key) -> Result<(), KvError> {
-        let is_short = self.inner.state.borrow().segments.free() <= self.inner.layout.reserve;
+        let is_short = self.core.state.borrow().segments.free() <= self.core.layout.reserve;
         if is_short {
             self.commit(Some(next)).await?;
-            self.inner.release(self.spans).await?;
+            release(self.core, self.spans).await?;
         }
-        if !self.inner.state.borrow().full.is_empty() {
-            self.inner.flush_memtable(self.spans).await?;
+        if self.core.state.borrow().index.full() > 0 {
+            flush_memtable(self.core, self.spans).await?;
         }
-        self.inner.refill(self.spans).await?;
+        refill(self.core, self.spans).await?;
         Ok(())
     }
 
     /// Makes the merged tables valid; of the inputs the keys from `next` on remain valid.
     async fn commit(&mut self, next: Option<Key>) -> Result<(), KvError> {
         let (version, given_up) = {
-            let state = self.inner.state.borrow();
-            let version = self.job.apply(&state.version, &self.outputs, next);
+            let state = self.core.state.borrow();
+            let before = state.index.version();
+            let version = self.job.apply(before, &self.outputs, next);
             let left: BTreeSet<u64> = version.slices().map(|slice| slice.table.number).collect();
-            let gone = state.version.slices().filter(|slice| !left.contains(&slice.table.number));
+            let gone = before.slices().filter(|slice| !left.contains(&slice.table.number));
             (version, gone.map(|slice| slice.table.segment).collect())
         };
         // The version owns these tables now, including inputs that are kept unchanged: a later failure must not free
@@ -312,8 +301,7 @@ impl Merge<'_> {
             self.job.inputs.remove(&slice.table.number);
         }
         let tally = std::mem::take(&mut self.tally);
-        self.inner
-            .commit(self.spans, Change { version: Some(version), given_up, tally, ..Change::default() })
-            .await
+        let change = Change { version: Some(version), given_up, tally, ..Change::default() };
+        commit(self.core, self.spans, change).await
     }
 }

@@ -4,6 +4,9 @@ use byteway_defect::Planted;
 use byteway_firmware::MediaError;
 use serde::{Deserialize, Serialize};
 
+/// Upper bound of the number of segments: each takes memory, and space in the manifest.
+pub(super) const SEGMENTS_MAX: u32 = 1 << 24;
+
 /// A run of consecutive units of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitExtent {
@@ -122,6 +125,13 @@ pub struct KvConfig {
     pub defect: Planted<Defect>,
 }
 
+impl KvConfig {
+    /// Writes of the value log that may wait before stores wait, too: a page buffer full of pages, and some records.
+    pub(crate) fn queue_max(&self) -> usize {
+        self.buffer_pages as usize + 2
+    }
+}
+
 impl Default for KvConfig {
     fn default() -> Self {
         KvConfig {
@@ -181,7 +191,7 @@ pub enum KvConfigError {
     #[error(
         "a key-value namespace of {units} units of 4 KiB has too many segments of {segment_units} units, at most {max} are \
          possible: choose larger ones (`kv.segment`), or a smaller capacity",
-        max = super::segments::SEGMENTS_MAX
+        max = SEGMENTS_MAX
     )]
     TooLarge {
         /// Size of the extents, in units.

@@ -1,32 +1,25 @@
 //! A cursor: a snapshot of the key-value pairs, read in key order.
 
 use super::config::KvError;
-use super::inner::{Inner, Kv};
+use super::core::Core;
+use super::index::Snapshot;
 use super::key::Key;
-use super::memtable::Memtable;
 use super::merge::RunReader;
+use super::read::read_value;
 use super::record::Entry;
-use super::version::{Run, Version};
+use super::version::Run;
 use byteway_clock::{SpanId, Spans};
-use std::cell::RefCell;
 use std::rc::Rc;
-
-/// The memtables and tables that a cursor reads.
-struct View {
-    snapshot: u64,
-    epoch: u64,
-    /// The newest first.
-    memtables: Vec<Rc<RefCell<Memtable>>>,
-    version: Rc<Version>,
-}
 
 /// A snapshot of the key-value pairs, in key order from a start key on. While it exists, the segments that it reads are
 /// not reused.
 pub struct Cursor {
-    kv: Kv,
+    core: Rc<Core>,
     /// Lower bound of the next key; `None` past the greatest key.
     from: Option<Key>,
-    view: Option<View>,
+    view: Option<Snapshot>,
+    /// The pin of the segments that it reads.
+    epoch: u64,
     /// The host may keep it open indefinitely, so no operation waits for its end.
     is_lasting: bool,
     heads: Vec<Option<(Key, Entry)>>,
@@ -34,10 +27,10 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    pub(super) fn new(kv: Kv, from: Key, is_lasting: bool) -> Cursor {
-        let mut cursor =
-            Cursor { kv, from: Some(from), view: None, is_lasting, heads: Vec::new(), readers: Vec::new() };
-        if cursor.kv.0.is_ready.get() {
+    pub(super) fn new(core: Rc<Core>, from: Key, is_lasting: bool) -> Cursor {
+        let (heads, readers) = (Vec::new(), Vec::new());
+        let mut cursor = Cursor { core, from: Some(from), view: None, epoch: 0, is_lasting, heads, readers };
+        if cursor.core.is_ready.get() {
             cursor.open();
         }
         cursor
@@ -45,18 +38,12 @@ impl Cursor {
 
     fn open(&mut self) {
         let Some(from) = self.from else { return };
-        let mut guard = self.kv.0.state.borrow_mut();
-        let state = &mut *guard;
-        let memtables = std::iter::once(&state.memtable).chain(state.full.iter().rev()).cloned().collect();
-        let snapshot = state.next_sequence - 1;
-        *state.snapshots.entry(snapshot).or_default() += 1;
-        state.lasting += u32::from(self.is_lasting);
-        let epoch = state.segments.pin();
-        let version = state.version.clone();
-        self.readers = version.runs().map(|run| RunReader::new(&from_key(run, &from))).collect();
-        let view = View { snapshot, epoch, memtables, version };
-        self.heads =
-            view.memtables.iter().map(|memtable| memtable.borrow().first_seen(&from, snapshot)).collect();
+        let mut state = self.core.state.borrow_mut();
+        let view = state.index.take_snapshot(self.is_lasting);
+        self.epoch = state.segments.pin();
+        self.readers = view.version.runs().map(|run| RunReader::new(&from_key(run, &from))).collect();
+        let heads = view.memtables.iter().map(|memtable| memtable.borrow().first_seen(&from, view.sequence));
+        self.heads = heads.collect();
         self.view = Some(view);
     }
 
@@ -72,7 +59,7 @@ impl Cursor {
     ) -> Result<Option<Key>, KvError> {
         into.clear();
         let Some((key, entry)) = self.next_entry(span, spans).await? else { return Ok(None) };
-        self.kv.0.read_value(span, spans, &entry, 0, u32::MAX, into).await?;
+        read_value(&self.core, span, spans, &entry, 0, u32::MAX, into).await?;
         Ok(Some(key))
     }
 
@@ -81,16 +68,15 @@ impl Cursor {
         span: SpanId,
         spans: &Spans,
     ) -> Result<Option<(Key, Entry)>, KvError> {
-        self.kv.ready().await;
+        self.core.ready().await;
         if self.view.is_none() {
             self.open();
         }
-        let kv = self.kv.clone();
-        kv.0.state.borrow().check_known()?;
+        self.core.state.borrow().standing.check_known()?;
         loop {
             for reader in &mut self.readers {
                 if reader.is_empty() {
-                    reader.fill_for(&kv.0, span, spans).await?;
+                    reader.fill_for(&self.core, span, spans).await?;
                 }
             }
             let Some(view) = &self.view else { return Ok(None) };
@@ -102,7 +88,7 @@ impl Cursor {
                 if head.as_ref().is_some_and(|(found, _)| *found == key) {
                     let taken = head.take().map(|(_, entry)| entry);
                     newest = newest.or(taken);
-                    *head = key.next().and_then(|next| memtable.borrow().first_seen(&next, view.snapshot));
+                    *head = key.next().and_then(|next| memtable.borrow().first_seen(&next, view.sequence));
                 }
             }
             for reader in &mut self.readers {
@@ -129,19 +115,13 @@ fn from_key(run: &Run, from: &Key) -> Run {
 impl Drop for Cursor {
     fn drop(&mut self) {
         let Some(view) = self.view.take() else { return };
-        let inner: &Inner = &self.kv.0;
         {
-            let mut state = inner.state.borrow_mut();
-            state.lasting -= u32::from(self.is_lasting);
-            if let Some(count) = state.snapshots.get_mut(&view.snapshot) {
-                *count -= 1;
-                if *count == 0 {
-                    state.snapshots.remove(&view.snapshot);
-                    state.exhausted_at = None;
-                }
+            let mut state = self.core.state.borrow_mut();
+            if state.index.end_snapshot(view.sequence, self.is_lasting) {
+                state.wants.replenish();
             }
         }
         drop(view.version);
-        inner.unpin(view.epoch);
+        self.core.unpin(self.epoch);
     }
 }

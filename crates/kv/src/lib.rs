@@ -12,14 +12,22 @@
 //! | [`config`], [`counters`] | parameters and errors; figures |
 //! | `packing`, `log` | the placement of a value in its page; an open segment |
 //! | `memtable`, `table`, `filter`, `version` | the index |
-//! | `segments` | what each segment is used for, and when it may be reused |
-//! | `inner` | the parts of a store, and the steps that all operations share |
-//! | `state` | the state in DRAM, and the steps that change it without waiting |
-//! | `units` | reading and writing units of the store's range |
-//! | `upkeep`, `merge`, `compact`, `collect` | background work, in one task: flushes, merges, garbage collection |
-//! | `manifest`, `recover` | non-volatile state, and how it is read back |
+//! | `index`, `tally` | memtables, tables and snapshots together; sums over all pairs |
+//! | `layout`, `segments` | how the range is divided; what each segment is used for, and when it may be reused |
+//! | `values` | the value log: two open segments, and the queue of what they write |
+//! | `standing` | whether the store can be read and changed, and what waits for upkeep |
+//! | `state`, `store` | the parts together; the steps of stores and deletions, without a wait |
+//! | `units`, `core` | the range on the drive; what a store is made of |
+//! | `read`, `writer` | what reads; the task that writes the value log |
+//! | `manifest`, `commit` | a manifest's encoding; how a change becomes durable |
+//! | `flush`, `space`, `merge`, `compact`, `collect`, `upkeep` | background work, in one task: flushes, free segments, merges, garbage collection |
+//! | `recover` | how non-volatile state is read back |
 //! | [`cursor`] | a stable view, in order |
 //! | `check` | invariants, for tests |
+//!
+//! Each part of the state owns its fields, and changes within a call; what waits is above `core`, in functions that know
+//! only lower ones: layout, segments, values, index < state < store < core < read, writer < commit < flush, space < compact,
+//! collect, recover < upkeep < `Kv`.
 //!
 //! A key-value pair is stored, made durable, retrieved and deleted, on a small drive:
 //!
@@ -65,43 +73,59 @@
 mod cache;
 mod check;
 mod collect;
+mod commit;
 mod compact;
 pub mod config;
+mod core;
 pub mod counters;
 pub mod cursor;
 mod filter;
-mod inner;
+mod flush;
+mod index;
 pub mod key;
+mod layout;
 mod log;
 mod manifest;
 mod memtable;
 mod merge;
 mod packing;
+mod read;
 mod record;
 mod recover;
 mod segments;
+mod space;
+mod standing;
 mod state;
+mod store;
 mod table;
+mod tally;
 mod units;
 mod upkeep;
+mod values;
 mod varint;
 mod version;
+mod writer;
 
 pub use config::{Defect, KvConfig, KvConfigError, KvError, Origin, Packing, StoreMode, Stored, UnitExtent};
 pub use counters::{KvCounters, KvUsage};
 pub use cursor::Cursor;
-pub use inner::Kv;
 pub use key::{KEY_BYTES_MAX, Key};
 
-use byteway_clock::{Clock, Notify, SpanId, Spans};
+use crate::core::Core;
+use byteway_clock::{Clock, SpanId, Spans};
 use byteway_content::UNIT_BYTES;
 use byteway_firmware::{Ftl, Placement};
-use inner::Inner;
-use segments::Layout;
-use state::{HOST, Refusal, Source, State};
-use std::cell::{Cell, RefCell};
+use layout::Layout;
+use read::{find, read_value};
+use standing::Refusal;
 use std::rc::Rc;
+use store::Source;
 use units::Units;
+use values::HOST;
+
+/// A key-value store. Cheap to clone.
+#[derive(Clone)]
+pub struct Kv(Rc<Core>);
 
 impl KvConfig {
     /// Checks that a store can be made with these parameters.
@@ -124,35 +148,19 @@ impl Kv {
         config: KvConfig,
     ) -> Result<Kv, KvConfigError> {
         let layout = Rc::new(Layout::new(&config)?);
-        let state = RefCell::new(State::new(&config, &layout));
-        let inner = Rc::new(Inner {
-            clock: clock.clone(),
-            placement,
-            units: Units::new(ftl, &layout),
-            layout,
-            config,
-            state,
-            is_ready: Cell::new(false),
-            readied: Notify::new(clock),
-            queued: Notify::new(clock),
-            upkeep: Notify::new(clock),
-            changed: Notify::new(clock),
-            formats: Cell::default(),
-            tasks: RefCell::default(),
-        });
+        let units = Units::new(ftl, &layout);
+        let core = Rc::new(Core::new(clock, placement, units, layout, config));
         let tasks = vec![
-            clock.spawn("value log", units::run(inner.clone())),
-            clock.spawn("kv upkeep", upkeep::run(inner.clone())),
+            clock.spawn("value log", writer::run(core.clone())),
+            clock.spawn("kv upkeep", upkeep::run(core.clone())),
         ];
-        inner.tasks.replace(tasks);
-        Ok(Kv(inner))
+        core.tasks.replace(tasks);
+        Ok(Kv(core))
     }
 
     /// Waits until recovery has ended, successfully or not, or the store is stopped.
     pub async fn ready(&self) {
-        while !self.0.is_ready.get() && !self.0.state.borrow().is_stopped {
-            self.0.readied.notified().await;
-        }
+        self.0.ready().await;
     }
 
     /// Stores a key-value pair. It is durable on return with power-loss protection, otherwise after the next
@@ -209,28 +217,28 @@ impl Kv {
         mode: StoreMode,
     ) -> Result<Stored, KvError> {
         self.ready().await;
-        let inner = &*self.0;
+        let core = &*self.0;
         let mut looks = mode != StoreMode::Any;
         let (copied, told) = loop {
-            let found = if looks { Some(inner.find(span, spans, &key).await?) } else { None };
+            let found = if looks { Some(find(core, span, spans, &key).await?) } else { None };
             match (mode, &found) {
                 (StoreMode::MustExist, Some(found)) if !found.exists() => return Err(KvError::NotFound),
                 (StoreMode::MustNotExist, Some(found)) if found.exists() => return Err(KvError::Exists),
                 _ => {}
             }
-            let stored = inner.step(|state| {
-                let copied = state.store(&inner.config, &key, source, origin, found.as_ref())?;
-                Ok((copied, state.logs[HOST].stored(source.bytes())))
+            let stored = core.step(|state| {
+                let copied = state.store(&core.config, &key, source, origin, found.as_ref())?;
+                Ok((copied, state.values.host().stored(source.bytes())))
             });
             match stored {
                 Ok(stored) => break stored,
                 Err(Refusal::Look) => looks = true,
-                Err(refusal) => inner.wait_for(span, spans, refusal).await?,
+                Err(refusal) => core.wait_for(span, spans, refusal).await?,
             }
         };
-        inner.charge_index(span, spans).await;
+        core.charge_index(span, spans).await;
         if copied > 0 {
-            inner.charge_copy(span, spans, copied).await;
+            core.charge_copy(span, spans, copied).await;
         }
         Ok(told)
     }
@@ -250,14 +258,14 @@ impl Kv {
         into: &mut Vec<u8>,
     ) -> Result<u32, KvError> {
         self.ready().await;
-        let inner = &*self.0;
-        inner.charge_index(span, spans).await;
+        let core = &*self.0;
+        core.charge_index(span, spans).await;
         // Pin before the look-up: a pin protects only segments that were taken before it, so a later pin would not
         // protect the segment that the look-up finds.
-        let _pin = inner.pin();
-        let found = inner.find(span, spans, &key).await?;
+        let _pin = core.pin();
+        let found = find(core, span, spans, &key).await?;
         let entry = found.entry.filter(|entry| !entry.is_tombstone()).ok_or(KvError::NotFound)?;
-        inner.read_value(span, spans, &entry, offset, bytes_max, into).await?;
+        read_value(core, span, spans, &entry, offset, bytes_max, into).await?;
         Ok(entry.bytes())
     }
 
@@ -268,7 +276,7 @@ impl Kv {
     pub async fn exist(&self, span: SpanId, spans: &Spans, key: Key) -> Result<bool, KvError> {
         self.ready().await;
         self.0.charge_index(span, spans).await;
-        Ok(self.0.find(span, spans, &key).await?.exists())
+        Ok(find(&self.0, span, spans, &key).await?.exists())
     }
 
     /// Deletes a key. The deletion becomes durable like a [`Kv::store`].
@@ -277,16 +285,16 @@ impl Kv {
     /// [`KvError::NotFound`] if the key does not exist.
     pub async fn delete(&self, span: SpanId, spans: &Spans, key: Key) -> Result<(), KvError> {
         self.ready().await;
-        let inner = &*self.0;
-        inner.charge_index(span, spans).await;
+        let core = &*self.0;
+        core.charge_index(span, spans).await;
         loop {
-            let found = inner.find(span, spans, &key).await?;
+            let found = find(core, span, spans, &key).await?;
             if !found.exists() {
                 return Err(KvError::NotFound);
             }
-            match inner.step(|state| state.delete(&inner.config, &key, &found)) {
+            match core.step(|state| state.delete(&core.config, &key, &found)) {
                 Ok(()) => return Ok(()),
-                Err(refusal) => inner.wait_for(span, spans, refusal).await?,
+                Err(refusal) => core.wait_for(span, spans, refusal).await?,
             }
         }
     }
@@ -306,7 +314,7 @@ impl Kv {
     ) -> Result<(), KvError> {
         self.ready().await;
         self.0.charge_index(span, spans).await;
-        let mut cursor = Cursor::new(self.clone(), from, false);
+        let mut cursor = Cursor::new(self.0.clone(), from, false);
         let mut left = bytes_max;
         while left >= 4 {
             let Some((key, _)) = cursor.next_entry(span, spans).await? else { break };
@@ -321,7 +329,7 @@ impl Kv {
     /// recovery has not ended. While the cursor exists, no segment that was in use when it was made becomes free, so a
     /// store may run out of space.
     pub fn seek(&self, from: Option<Key>) -> Cursor {
-        Cursor::new(self.clone(), from.unwrap_or(Key::FIRST), true)
+        Cursor::new(self.0.clone(), from.unwrap_or(Key::FIRST), true)
     }
 
     /// Waits until everything acknowledged is durable. With power-loss protection it already is.
@@ -330,11 +338,11 @@ impl Kv {
     /// [`KvError::Media`] if flash can't be written.
     pub async fn flush(&self, span: SpanId, spans: &Spans) -> Result<(), KvError> {
         self.ready().await;
-        let inner = &*self.0;
-        if inner.config.plp {
-            return inner.state.borrow().check();
+        let core = &*self.0;
+        if core.config.plp {
+            return core.state.borrow().standing.check();
         }
-        inner.flush_logs(span, spans).await
+        writer::flush_logs(core, span, spans).await
     }
 
     /// Deletes all key-value pairs, durably. A concurrent operation takes effect either before or after.
@@ -344,37 +352,34 @@ impl Kv {
     /// known](Kv::is_known).
     pub async fn format(&self) -> Result<(), KvError> {
         self.ready().await;
-        let inner = &*self.0;
-        let (wanted, done) = inner.formats.get();
-        inner.formats.set((wanted + 1, done));
-        inner.upkeep.notify_one();
-        while inner.formats.get().1 <= wanted {
-            if inner.state.borrow().is_stopped {
+        let core = &*self.0;
+        let (wanted, done) = core.formats.get();
+        core.formats.set((wanted + 1, done));
+        core.upkeep.notify_one();
+        while core.formats.get().1 <= wanted {
+            if core.state.borrow().standing.is_stopped() {
                 return Err(KvError::Stopped);
             }
-            inner.changed.notified().await;
+            core.changed.notified().await;
         }
-        inner.state.borrow().check()
+        core.state.borrow().standing.check()
     }
 
     /// Whether the contents are known. They are not if recovery failed, or if flash failed while a manifest that
     /// decides them was being written.
     pub fn is_known(&self) -> bool {
-        self.0.state.borrow().check_known().is_ok()
+        self.0.state.borrow().standing.check_known().is_ok()
     }
 
     /// Writes what capacitors save. Call it when the power fails, before the translation layer saves its own state.
     pub fn save(&self) {
-        let inner = &*self.0;
-        if !inner.config.plp || !inner.is_ready.get() || inner.config.defect.has(Defect::ForgetSave) {
+        let core = &*self.0;
+        if !core.config.plp || !core.is_ready.get() || core.config.defect.has(Defect::ForgetSave) {
             return;
         }
-        let mut state = inner.state.borrow_mut();
-        let State { logs, queue, .. } = &mut *state;
-        logs.iter_mut().for_each(|log| log.flush(queue));
-        for write in &queue.writes {
-            inner.units.save(write);
-        }
+        let mut state = core.state.borrow_mut();
+        state.values.flush();
+        state.values.queue().writes().for_each(|write| core.units.save(write));
     }
 
     /// Ends the store's tasks. Operations then fail with [`KvError::Stopped`].
@@ -382,7 +387,7 @@ impl Kv {
         for task in self.0.tasks.take() {
             self.0.clock.kill(task);
         }
-        self.0.state.borrow_mut().is_stopped = true;
+        self.0.state.borrow_mut().standing.stop();
         self.0.readied.notify_all();
         self.0.changed.notify_all();
     }
@@ -414,19 +419,19 @@ impl Kv {
     /// there, are dropped.
     pub fn buffer_store(&self, offset: u32, bytes: &[u8]) {
         self.0.open_log();
-        self.0.state.borrow_mut().logs[HOST].store(offset, bytes);
+        self.0.state.borrow_mut().values.store(offset, bytes);
     }
 
     /// The host loads bytes from the page buffer at `offset`: zeroes beyond its end and where nothing was stored.
     pub fn buffer_load(&self, offset: u32, bytes: &mut [u8]) {
-        self.0.state.borrow().logs[HOST].load(offset, bytes);
+        self.0.state.borrow().values.host().load(offset, bytes);
     }
 
     /// The write pointer, as an offset in the page buffer.
     pub fn write_pointer(&self) -> u32 {
         self.0.open_log();
         let state = self.0.state.borrow();
-        state.logs[HOST].ring_offset(state.logs[HOST].pointer())
+        state.values.host().ring_offset(state.values.host().pointer())
     }
 
     /// Size of a log page, in bytes.
@@ -442,7 +447,7 @@ impl Kv {
     /// The write pointer and limit that a host which places values needs now.
     pub fn told(&self) -> Stored {
         self.0.open_log();
-        self.0.state.borrow().logs[HOST].stored(0)
+        self.0.state.borrow().values.host().stored(0)
     }
 
     /// Waits until the host may place a value of a page's length; returns the pointer and limit then. `gives_up`: first
@@ -452,32 +457,31 @@ impl Kv {
     /// [`KvError::CapacityExceeded`] if there is no free segment, [`KvError::Media`] if flash can't be written.
     pub async fn make_place(&self, span: SpanId, spans: &Spans, gives_up: bool) -> Result<Stored, KvError> {
         self.ready().await;
-        let inner = &*self.0;
+        let core = &*self.0;
         if gives_up {
-            inner.step(|state| {
-                let State { logs, queue, is_formatting, .. } = state;
-                if !*is_formatting {
-                    logs[HOST].give_up(queue);
+            core.step(|state| {
+                if !state.standing.is_formatting() {
+                    state.values.give_up();
                 }
             });
         }
         // A new segment accepts a page; if it doesn't, no segment ever will.
         let mut is_new = false;
         loop {
-            let made = inner.step(|state| {
-                state.check().map_err(Refusal::Error)?;
-                if state.is_formatting || state.queue.writes.len() >= inner.config.buffer_pages as usize + 2 {
+            let made = core.step(|state| {
+                state.standing.accepts()?;
+                if state.values.queue().len() >= core.config.queue_max() {
                     return Err(Refusal::Wait);
                 }
-                if !is_new && !state.logs[HOST].takes_page() {
+                if !is_new && !state.values.host().takes_page() {
                     state.next_segment(HOST)?;
                 }
                 Ok(())
             });
             match made {
-                Ok(()) if is_new || inner.state.borrow().logs[HOST].takes_page() => return Ok(self.told()),
+                Ok(()) if is_new || core.state.borrow().values.host().takes_page() => return Ok(self.told()),
                 Ok(()) => is_new = true,
-                Err(refusal) => inner.wait_for(span, spans, refusal).await?,
+                Err(refusal) => core.wait_for(span, spans, refusal).await?,
             }
         }
     }

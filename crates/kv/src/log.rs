@@ -9,9 +9,9 @@ use super::cache::Unit;
 use super::config::Stored;
 use super::config::{KvConfig, Origin, Packing};
 use super::key::Key;
+use super::layout::{Layout, UNIT};
 use super::packing::{Packer, Placement};
 use super::record::Entry;
-use super::segments::{Layout, UNIT};
 use super::varint::Reader;
 use byteway_content::UNIT_BYTES;
 use byteway_content::UnitBytes;
@@ -42,18 +42,18 @@ pub(super) enum Written {
 pub(super) struct Write {
     pub(super) first: u64,
     pub(super) units: Vec<UnitBytes>,
-    pub(super) kind: Written,
+    kind: Written,
 }
 
 /// Queued writes, in order. Reads find queued units here.
 #[derive(Default)]
 pub(super) struct Queue {
-    pub(super) writes: VecDeque<Write>,
+    writes: VecDeque<Write>,
     /// Writes queued and completed, since power-on.
-    pub(super) queued: u64,
-    pub(super) done: u64,
+    queued: u64,
+    done: u64,
     /// Whether the oldest write was submitted to the translation layer.
-    pub(super) is_writing: bool,
+    is_writing: bool,
     newest: FxHashMap<u64, UnitBytes>,
     /// Emptied vectors, for reuse.
     spare: Vec<Vec<UnitBytes>>,
@@ -70,9 +70,51 @@ impl Queue {
         self.queued += 1;
     }
 
-    /// Removes the oldest write, which the translation layer has taken over.
-    pub(super) fn pop(&mut self) {
-        let Some(mut write) = self.writes.pop_front() else { return };
+    /// Number of writes that wait, in order; the oldest may be under way.
+    pub(super) fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// The writes that wait, in order.
+    pub(super) fn writes(&self) -> impl Iterator<Item = &Write> {
+        self.writes.iter()
+    }
+
+    /// Writes queued since power-on: the mark that [`Queue::is_done_to`] takes.
+    pub(super) fn mark(&self) -> u64 {
+        self.queued
+    }
+
+    /// Whether everything that was queued at a mark is written.
+    pub(super) fn is_done_to(&self, mark: u64) -> bool {
+        debug_assert!(mark <= self.queued, "a mark of writes that were never queued");
+        self.done >= mark
+    }
+
+    /// Whether the oldest write was submitted to the translation layer.
+    pub(super) fn is_writing(&self) -> bool {
+        self.is_writing
+    }
+
+    /// Submits the oldest write. It stays in the queue until [`Queue::pop`], where reads find it.
+    pub(super) fn begin(&mut self) -> Option<&Write> {
+        debug_assert!(!self.is_writing, "one task writes, one write at a time");
+        let oldest = self.writes.front();
+        self.is_writing = oldest.is_some();
+        oldest
+    }
+
+    /// The write submitted has ended, well or not.
+    pub(super) fn end(&mut self) {
+        debug_assert!(self.is_writing, "a write ends that was not submitted");
+        self.is_writing = false;
+    }
+
+    /// Removes the oldest write, which the translation layer has taken over. Returns what it was, and its units.
+    pub(super) fn pop(&mut self) -> Option<(Written, u64)> {
+        debug_assert!(!self.is_writing, "a write leaves the queue before it ends");
+        let mut write = self.writes.pop_front()?;
+        let popped = (write.kind, write.units.len() as u64);
         for (unit, bytes) in (write.first..).zip(&write.units) {
             // A newer write of the same unit may be queued behind this one: reads must keep finding that.
             if self.newest.get(&unit).is_some_and(|newest| newest.is(bytes)) {
@@ -83,13 +125,16 @@ impl Queue {
         self.spare.push(write.units);
         self.done += 1;
         debug_assert_eq!(self.done + self.writes.len() as u64, self.queued, "a queued write is lost");
+        Some(popped)
     }
 
     pub(super) fn get(&self, unit: u64) -> Option<&UnitBytes> {
         self.newest.get(&unit)
     }
 
+    /// Drops all writes, as a format does.
     pub(super) fn clear(&mut self) {
+        debug_assert!(!self.is_writing, "a write under way would land in a segment of the next contents");
         self.done += self.writes.len() as u64;
         self.writes.clear();
         self.newest.clear();
@@ -138,7 +183,7 @@ pub(super) struct Log {
     /// Full units of the table.
     table_full: u32,
     table_dirty: bool,
-    pub(super) records: u32,
+    records: u32,
     zero: UnitBytes,
     spare: Vec<Page>,
 }
@@ -303,8 +348,8 @@ impl Log {
         }
     }
 
-    /// Appends a record. The caller has checked that it fits.
-    pub(super) fn append(&mut self, record: &[u8], queue: &mut Queue) {
+    /// Appends a record. The caller has checked that it fits. Returns the number of records of the segment.
+    pub(super) fn append(&mut self, record: &[u8], queue: &mut Queue) -> u32 {
         debug_assert!(HEADER_BYTES + record.len() <= UNIT_BYTES, "a record fits into one unit");
         if self.table_used + record.len() > UNIT_BYTES {
             // The unit is full and will not change, so it is queued now rather than at the next flush.
@@ -323,6 +368,7 @@ impl Log {
             "records grow into values"
         );
         self.table_dirty = true;
+        self.records
     }
 
     fn write_table(&mut self, queue: &mut Queue) {

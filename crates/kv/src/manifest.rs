@@ -1,11 +1,18 @@
 //! The manifest: a snapshot of the tables, the segments of the value log and the next numbers to use. Two slots are
 //! written alternately; the newer one that is complete is valid.
+//!
+//! It is written whole, not as a log of changes: a manifest is small (a segment takes at most 100 bytes of it), a change of
+//! the tables is rare next to stores, and a whole one needs neither a checkpoint nor a replay of its own. What changes
+//! with every store, the records, is the journal that recovery replays (`log`). Two slots suffice, since the next
+//! manifest is written only after the previous one is durable.
 
 use super::cache::Unit;
+use super::index::Numbers;
 use super::key::{KEY_BYTES_MAX, Key};
-use super::segments::{Layout, SEQUENCE_MAX, Tally, ValueSegment};
-use super::state::State;
+use super::layout::{Layout, SEQUENCE_MAX};
+use super::segments::{Segments, ValueSegment};
 use super::table::{Slice, Table};
+use super::tally::Tally;
 use super::varint::{self, Reader};
 use super::version::{Run, Version};
 use byteway_content::{Content, UNIT_BYTES};
@@ -26,10 +33,7 @@ pub(super) struct Manifest {
     /// Sequence number of the manifest.
     pub(super) number: u64,
     pub(super) mount: u32,
-    pub(super) next_sequence: u64,
-    pub(super) next_table: u64,
-    pub(super) tally: Tally,
-    pub(super) is_exact: bool,
+    pub(super) numbers: Numbers,
     pub(super) pool: Vec<u32>,
     pub(super) values: BTreeMap<u32, ValueSegment>,
     /// Tables without fences and filters, which only DRAM holds.
@@ -86,39 +90,66 @@ fn slice(reader: &mut Reader<'_>) -> Option<Slice> {
     Some(Slice { table: Rc::new(table), from: key(reader)? })
 }
 
-/// Contents of a manifest in addition to the segments and numbers of a state.
+/// The two slots, and the number of the newest manifest.
+#[derive(Default)]
+pub(super) struct Slots {
+    newest: u64,
+}
+
+impl Slots {
+    /// The number of the newest manifest, even if it is not durable yet.
+    pub(super) fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// Takes over the number of the manifest that recovery found.
+    pub(super) fn restore(&mut self, number: u64) {
+        debug_assert_eq!(self.newest, 0, "a manifest was written before recovery");
+        self.newest = number;
+    }
+
+    /// The number of the next manifest, and its slot.
+    pub(super) fn next(&mut self) -> (u64, u32) {
+        debug_assert!(self.newest < SEQUENCE_MAX, "numbers of manifests rise by one, from a sound one");
+        self.newest += 1;
+        (self.newest, (self.newest % 2) as u32)
+    }
+}
+
+/// Contents of a manifest.
 pub(super) struct Snapshot<'a> {
     pub(super) uid: u64,
+    pub(super) number: u64,
     pub(super) mount: u32,
+    pub(super) numbers: Numbers,
     pub(super) version: &'a Version,
-    pub(super) tally: Tally,
-    pub(super) is_exact: bool,
+    pub(super) segments: &'a Segments,
     /// Segments that this manifest no longer names.
     pub(super) given_up: &'a [u32],
     pub(super) pool: Vec<u32>,
 }
 
-/// Encodes the manifest of a state.
-pub(super) fn encode(state: &State, snapshot: Snapshot<'_>) -> Vec<u8> {
-    let Snapshot { uid, mount, version, tally, is_exact, given_up, pool } = snapshot;
+/// Encodes a manifest.
+pub(super) fn encode(snapshot: Snapshot<'_>) -> Vec<u8> {
+    let Snapshot { uid, number, mount, numbers, version, segments, given_up, pool } = snapshot;
     let mut out = vec![0; HEADER_BYTES];
-    for number in [u64::from(mount), state.next_sequence, state.next_table] {
+    for number in [u64::from(mount), numbers.next_sequence, numbers.next_table] {
         varint::put(&mut out, number);
     }
-    put_signed(&mut out, tally.bytes);
-    put_signed(&mut out, tally.keys);
-    out.push(u8::from(is_exact));
+    put_signed(&mut out, numbers.tally.bytes);
+    put_signed(&mut out, numbers.tally.keys);
+    out.push(u8::from(numbers.is_exact));
     varint::put(&mut out, pool.len() as u64);
     for segment in pool {
         varint::put(&mut out, u64::from(segment));
     }
     let mut gone: Vec<u32> = given_up.to_vec();
     gone.sort_unstable();
-    let named = state.segments.values.iter().filter(|(segment, _)| gone.binary_search(segment).is_err());
+    let named = segments.values().filter(|(segment, _)| gone.binary_search(segment).is_err());
     varint::put(&mut out, named.clone().count() as u64);
     for (segment, info) in named {
         let numbers = [
-            u64::from(*segment),
+            u64::from(segment),
             info.generation,
             u64::from(info.table_units) << 1 | u64::from(info.is_open),
             u64::from(info.records),
@@ -140,7 +171,7 @@ pub(super) fn encode(state: &State, snapshot: Snapshot<'_>) -> Vec<u8> {
     out[8..12].copy_from_slice(&FORM.to_le_bytes());
     out[12..16].copy_from_slice(&length.to_le_bytes());
     out[16..24].copy_from_slice(&uid.to_le_bytes());
-    out[24..32].copy_from_slice(&state.manifest.to_le_bytes());
+    out[24..32].copy_from_slice(&number.to_le_bytes());
     let crc = crc32c::crc32c(&out[8..]);
     out[4..8].copy_from_slice(&crc.to_le_bytes());
     out
@@ -169,8 +200,9 @@ pub(super) fn decode(bytes: &[u8], layout: &Layout) -> Option<Manifest> {
 impl Manifest {
     /// Whether no number can overflow, and no segment has two uses. The media may hold anything.
     fn is_sound(&self, layout: &Layout) -> bool {
-        let counters = [self.number, self.next_sequence];
-        let sums = [self.tally.bytes, self.tally.keys];
+        let Numbers { next_sequence, next_table, tally, .. } = self.numbers;
+        let counters = [self.number, next_sequence];
+        let sums = [tally.bytes, tally.keys];
         let tables = || self.version.slices().map(|slice| &*slice.table);
         let mut segments: Vec<u32> = self.pool.clone();
         segments.extend(self.values.keys());
@@ -182,13 +214,13 @@ impl Manifest {
         numbers.sort_unstable();
         numbers.dedup();
         counters.iter().all(|number| (1..=SEQUENCE_MAX).contains(number))
-            && (1..=TABLES_MAX).contains(&self.next_table)
+            && (1..=TABLES_MAX).contains(&next_table)
             && self.mount < u32::MAX / 2
             && sums.iter().all(|sum| sum.unsigned_abs() <= SEQUENCE_MAX)
             && of_segments == segments.len()
             && of_numbers == numbers.len()
             && segments.last().is_none_or(|last| *last < layout.segments)
-            && numbers.last().is_none_or(|last| *last < self.next_table)
+            && numbers.last().is_none_or(|last| *last < next_table)
             && self.values.values().all(|info| info.is_sound(layout))
             && self
                 .version
@@ -204,10 +236,12 @@ fn parse(bytes: &[u8]) -> Option<Manifest> {
     let mut manifest = Manifest {
         number: reader.u64()?,
         mount: reader.varint32()?,
-        next_sequence: reader.varint()?,
-        next_table: reader.varint()?,
-        tally: Tally { bytes: signed(&mut reader)?, keys: signed(&mut reader)? },
-        is_exact: reader.byte()? != 0,
+        numbers: Numbers {
+            next_sequence: reader.varint()?,
+            next_table: reader.varint()?,
+            tally: Tally { bytes: signed(&mut reader)?, keys: signed(&mut reader)? },
+            is_exact: reader.byte()? != 0,
+        },
         ..Manifest::default()
     };
     for _ in 0..reader.varint()? {

@@ -1,8 +1,9 @@
 //! The memtable: changes since the last flush, in key order.
 
 use super::key::Key;
+use super::layout::Layout;
 use super::record::Entry;
-use super::segments::Tally;
+use super::tally::Tally;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -14,11 +15,11 @@ pub(super) struct Memtable {
     /// Replaced entries that cursors still see. Only cursors read them, and they hold the memtable.
     older: BTreeMap<(Key, Reverse<u64>), Entry>,
     /// Approximate size in an index table, in bytes.
-    pub(super) bytes: u64,
+    bytes: u64,
     /// Contribution of the entries to the sums over all key-value pairs.
-    pub(super) tally: Tally,
+    tally: Tally,
     /// For segments of the value log: the number of records that tables cover once this memtable is flushed.
-    pub(super) covers: Vec<(u32, u32)>,
+    covers: Vec<(u32, u32)>,
 }
 
 impl Memtable {
@@ -28,6 +29,24 @@ impl Memtable {
 
     pub(super) fn is_empty(&self) -> bool {
         self.newest.is_empty()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    pub(super) fn covers(&self) -> &[(u32, u32)] {
+        &self.covers
+    }
+
+    /// The memtable is full: tables that are made of it will reflect these records.
+    pub(super) fn fill(&mut self, covers: Vec<(u32, u32)>) {
+        debug_assert!(self.covers.is_empty(), "a memtable is full once");
+        self.covers = covers;
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<&Entry> {
@@ -54,16 +73,28 @@ impl Memtable {
         self.newest.range(*from..)
     }
 
-    /// Transfers to the newest entry what the entry that it replaced had settled.
-    pub(super) fn inherit(&mut self, key: &Key, settles: u32) {
-        if let Some(entry) = self.newest.get_mut(key) {
-            entry.settles = settles;
+    /// Inserts an entry, and updates the sums. Returns the entry that it replaces, if that was counted until now: its
+    /// value is dead from now on.
+    pub(super) fn insert(&mut self, layout: &Layout, key: Key, entry: Entry, seen_to: u64) -> Option<Entry> {
+        let settles = entry.settles;
+        self.tally.gain(layout.cost(key.len(), &entry));
+        self.tally.lose(settles);
+        let old = self.replace(key, entry, seen_to)?;
+        // The newest entry settles what the one that it replaced here had settled: that is what tables still hold.
+        if settles != old.settles
+            && let Some(entry) = self.newest.get_mut(&key)
+        {
+            entry.settles = old.settles;
         }
+        if settles > 0 {
+            return None;
+        }
+        self.tally.lose(layout.cost(key.len(), &old));
+        Some(old)
     }
 
-    /// Inserts an entry. Returns the entry that it replaces, which is kept if a snapshot up to `seen_to` sees
-    /// it.
-    pub(super) fn insert(&mut self, key: Key, entry: Entry, seen_to: u64) -> Option<Entry> {
+    /// Replaces an entry. The old one is kept if a snapshot up to `seen_to` sees it.
+    fn replace(&mut self, key: Key, entry: Entry, seen_to: u64) -> Option<Entry> {
         let sequence = entry.sequence;
         let old = self.newest.insert(key, entry);
         match &old {

@@ -1,8 +1,9 @@
 //! Sequential readers of runs, and the merge order over them.
 
 use super::config::KvError;
-use super::inner::Inner;
+use super::core::Core;
 use super::key::Key;
+use super::read::index_unit;
 use super::record::Entry;
 use super::table::{Entries, Slice};
 use super::units::bytes_of;
@@ -56,18 +57,13 @@ impl RunReader {
     }
 
     /// Rejects entries whose value extents are outside the segments: the media may hold anything.
-    fn check(&self, inner: &Inner) -> Result<(), KvError> {
-        let is_sound = self.entries.iter().all(|(_, entry)| inner.layout.holds(entry));
+    fn check(&self, core: &Core) -> Result<(), KvError> {
+        let is_sound = self.entries.iter().all(|(_, entry)| core.layout.holds(entry));
         is_sound.then_some(()).ok_or(KvError::Media(MediaError::Unreadable))
     }
 
     /// Like [`RunReader::fill`], for a cursor: one unit at a time, through the cache.
-    pub(super) async fn fill_for(
-        &mut self,
-        inner: &Inner,
-        span: SpanId,
-        spans: &Spans,
-    ) -> Result<(), KvError> {
+    pub(super) async fn fill_for(&mut self, core: &Core, span: SpanId, spans: &Spans) -> Result<(), KvError> {
         while self.entries.is_empty() {
             let Some(slice) = self.slices.front() else { return Ok(()) };
             let table = slice.table.clone();
@@ -80,17 +76,17 @@ impl RunReader {
                 continue;
             }
             let from = slice.from;
-            let bytes = inner.index_unit(span, spans, &table, self.unit).await?;
+            let bytes = index_unit(core, span, spans, &table, self.unit).await?;
             let entries = Entries::new(&bytes, table.number).into_iter().flatten();
             self.entries.extend(entries.filter(|(key, _)| *key >= from));
-            self.check(inner)?;
+            self.check(core)?;
             self.unit += 1;
         }
         Ok(())
     }
 
     /// Reads the next units once the buffered entries are used up.
-    pub(super) async fn fill(&mut self, inner: &Inner, spans: &Spans) -> Result<(), KvError> {
+    pub(super) async fn fill(&mut self, core: &Core, spans: &Spans) -> Result<(), KvError> {
         while self.entries.is_empty() {
             let Some(slice) = self.slices.front() else { return Ok(()) };
             let table = &slice.table;
@@ -104,10 +100,10 @@ impl RunReader {
                 continue;
             }
             let count = READ_UNITS.min(table.data_units - self.unit);
-            let mut contents = inner.take_contents();
-            let first = inner.layout.first(table.segment) + u64::from(self.unit);
-            let read = inner.units.read(SpanId::NONE, spans, first, count, &mut contents).await;
-            inner.state.borrow_mut().counters.index_units_merged += u64::from(count);
+            let mut contents = core.take_contents();
+            let first = core.layout.first(table.segment) + u64::from(self.unit);
+            let read = core.units.read(SpanId::NONE, spans, first, count, &mut contents).await;
+            core.state.borrow_mut().counters.index_units_merged += u64::from(count);
             let mut is_good = true;
             for content in &contents {
                 let bytes = bytes_of(content);
@@ -116,12 +112,12 @@ impl RunReader {
                     None => is_good = false,
                 }
             }
-            inner.give_contents(contents);
+            core.give_contents(contents);
             read?;
             if !is_good {
                 return Err(KvError::Media(MediaError::Unreadable));
             }
-            self.check(inner)?;
+            self.check(core)?;
             self.unit += count;
         }
         Ok(())

@@ -1,205 +1,16 @@
 //! Segments: the use of each, the dead bytes of those in the value log, and the epochs that decide when one may be
 //! reused.
+//!
+//! Readers pin an epoch rather than the segments that they read: a reader knows what it reads only as it goes on, and a
+//! count on each segment would have to be taken for all tables of a version. The price is that a reader also holds
+//! back segments that it never looks at; only those taken after it began are free of it.
 
-use super::config::{KvConfig, KvConfigError, Packing, UnitExtent};
-use super::record::{Entry, ValueExtent};
-use byteway_content::UNIT_BYTES;
+use super::layout::{Layout, SEQUENCE_MAX};
+use super::record::ValueExtent;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Bytes of a unit.
-pub(super) const UNIT: u32 = UNIT_BYTES as u32;
-
-/// Upper bound of a value's length, in bytes.
-const VALUE_BYTES_MAX: u32 = 1 << 30;
-
-/// Upper bound of the number of segments: each takes memory, and space in the manifest.
-pub(super) const SEGMENTS_MAX: u32 = 1 << 24;
-
-/// Bound of sequence numbers and counters, far above what any run reaches. A greater number read from flash is damage,
-/// and one more than a smaller one never overflows.
-pub(super) const SEQUENCE_MAX: u64 = 1 << 62;
-
-/// Bytes that a key-value pair takes in addition to its value and twice its key: a record, and an index entry with its
-/// share of a filter.
-const PAIR_BYTES: u32 = 36;
-
-/// Sums over key-value pairs. An entry adds its own cost. The cost of the entry that it replaces is subtracted when
-/// that is dropped in a merge, or at once if it is known at the store: the new entry then *settles* it
-/// ([`Entry::settles`]), and nothing is subtracted later.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) bytes: i64,
-    pub(super) keys: i64,
-}
-
-impl Tally {
-    pub(super) fn add(&mut self, other: Tally) {
-        self.bytes += other.bytes;
-        self.keys += other.keys;
-    }
-
-    pub(super) fn gain(&mut self, cost: u32) {
-        self.add(Tally { bytes: i64::from(cost), keys: i64::from(cost > 0) });
-    }
-
-    pub(super) fn lose(&mut self, cost: u32) {
-        self.add(Tally { bytes: -i64::from(cost), keys: -i64::from(cost > 0) });
-    }
-}
-
-/// How the store's range is divided. Units are numbered from the range's beginning.
-#[derive(Clone, Debug)]
-pub(super) struct Layout {
-    extents: Vec<UnitExtent>,
-    pub(super) page_units: u32,
-    pub(super) segment_units: u32,
-    pub(super) segments: u32,
-    /// Units of each of the two manifest slots.
-    pub(super) manifest_units: u32,
-    packing: Packing,
-    /// Free segments that are reserved for flushes, merges and garbage collection: stores leave this many free,
-    /// deletions half of it.
-    pub(super) reserve: u32,
-    /// Segments of the value log that may be opened without a new manifest.
-    pub(super) pool: u32,
-}
-
-impl Layout {
-    pub(super) fn new(config: &KvConfig) -> Result<Layout, KvConfigError> {
-        let parameter = |is_good: bool, what| is_good.then_some(()).ok_or(KvConfigError::Parameter(what));
-        let (page_units, segment_units) = (config.page_units, config.segment_units);
-        parameter((1..=32).contains(&page_units), "page_units must be 1 to 32")?;
-        parameter(
-            (4..=16384).contains(&segment_units)
-                && segment_units.is_power_of_two()
-                && segment_units.is_multiple_of(page_units),
-            "segment_units must be a power of two from 4 to 16384, and a multiple of page_units",
-        )?;
-        let buffer_bytes = u64::from(config.buffer_pages) * u64::from(page_units * UNIT);
-        parameter(
-            config.buffer_pages >= 1 && buffer_bytes <= 1 << 30,
-            "buffer_pages must be at least 1, and the page buffer at most 1 GiB",
-        )?;
-        parameter(config.l0_runs >= 1 && config.l0_runs <= 64, "l0_runs must be 1 to 64")?;
-        parameter((2..=100).contains(&config.level_ratio), "level_ratio must be 2 to 100")?;
-        parameter(config.filter_bits_per_key <= 64, "filter_bits_per_key must be at most 64")?;
-        parameter(config.memtable_bytes >= 1, "memtable_bytes must be at least 1")?;
-        parameter(config.value_bytes_max <= VALUE_BYTES_MAX, "value_bytes_max must be at most 1 GiB")?;
-        let units: u64 = config.extents.iter().map(|extent| extent.count).sum();
-        let part = (segment_units - 1) * UNIT;
-        let parts_max = config.value_bytes_max.div_ceil(part).max(1);
-        parameter(parts_max <= 64, "value_bytes_max must fit into 64 segments")?;
-        let too_large = KvConfigError::TooLarge { units, segment_units };
-        let all = u32::try_from(units / u64::from(segment_units)).map_err(|_| too_large.clone())?;
-        if all > SEGMENTS_MAX {
-            return Err(too_large);
-        }
-        // Upper bound: each segment takes at most 100 bytes of the manifest, as a table or in the value log.
-        let manifest_units = (u64::from(all) * 100 + 256).div_ceil(u64::from(UNIT)) as u32;
-        let segments =
-            (units.saturating_sub(2 * u64::from(manifest_units)) / u64::from(segment_units)) as u32;
-        // A memtable's tables may be half full only, because units and tables end at entry boundaries.
-        let of_memtable = (config.memtable_bytes * 2).div_ceil(u64::from(part)) as u32 + 1;
-        let pool = (segments / 16).clamp(2, 16).max(parts_max + 2);
-        let reserve = config.l0_runs + 3 + 3 * of_memtable + 2 + pool;
-        let least = reserve + 8;
-        if segments < least {
-            let least = u64::from(least) * u64::from(segment_units) + 2 * u64::from(manifest_units);
-            return Err(KvConfigError::TooSmall { units, least: least.max(units + 1) });
-        }
-        let (extents, packing) = (config.extents.clone(), config.packing);
-        Ok(Layout { extents, page_units, segment_units, segments, manifest_units, packing, reserve, pool })
-    }
-
-    /// Whether moved values are packed. Then collecting a segment also gains the gaps between its values.
-    pub(super) fn is_packed(&self) -> bool {
-        self.packing != Packing::None
-    }
-
-    /// Bytes that key-value pairs may take in all. A quarter is left for dead values that are not known to be dead yet,
-    /// and for the ends of pages.
-    pub(super) fn capacity(&self) -> u64 {
-        u64::from(self.segments - self.reserve) * u64::from(self.segment_bytes()) / 4 * 3
-    }
-
-    pub(super) fn segment_bytes(&self) -> u32 {
-        self.segment_units * UNIT
-    }
-
-    pub(super) fn page_bytes(&self) -> u32 {
-        self.page_units * UNIT
-    }
-
-    /// The longest part of a value that fits into one segment, in bytes.
-    pub(super) fn part_bytes(&self) -> u32 {
-        (self.segment_units - 1) * UNIT
-    }
-
-    /// Units of the range that are used.
-    pub(super) fn units(&self) -> u64 {
-        self.first(self.segments)
-    }
-
-    /// Whether an entry read from flash is valid: its extents are within segments, and its value is not too
-    /// long.
-    pub(super) fn holds(&self, entry: &Entry) -> bool {
-        let is_within = |place: &ValueExtent| {
-            place.segment < self.segments
-                && place.offset.checked_add(place.bytes).is_some_and(|end| end <= self.segment_bytes())
-        };
-        let bytes: u64 = entry.extents().iter().map(|place| u64::from(place.bytes)).sum();
-        entry.sequence <= SEQUENCE_MAX
-            && bytes <= u64::from(VALUE_BYTES_MAX)
-            && entry.extents().iter().all(is_within)
-    }
-
-    /// The first unit of a segment.
-    pub(super) fn first(&self, segment: u32) -> u64 {
-        2 * u64::from(self.manifest_units) + u64::from(segment) * u64::from(self.segment_units)
-    }
-
-    /// The unit of a segment at `index` from its end: 0 is the last unit.
-    pub(super) fn table_unit(&self, segment: u32, index: u32) -> u64 {
-        self.first(segment) + u64::from(self.segment_units - 1 - index)
-    }
-
-    /// The unit's address on the drive, and how many of the next `count` units are contiguous with it there.
-    pub(super) fn locate(&self, unit: u64, count: u64) -> (u64, u64) {
-        let mut before = 0;
-        for extent in &self.extents {
-            let at = unit - before;
-            if at < extent.count {
-                return (extent.first + at, count.min(extent.count - at));
-            }
-            before += extent.count;
-        }
-        unreachable!("units are within the range")
-    }
-
-    /// Bytes of the log that a value takes, including its share of the padding at the ends of pages.
-    pub(super) fn footprint(&self, bytes: u32) -> u32 {
-        let page = self.page_bytes();
-        let bytes = if self.packing == Packing::None { bytes.next_multiple_of(UNIT) } else { bytes };
-        match bytes {
-            0 => 0,
-            // A long value may leave space at a segment's end that no equally long value can use.
-            bytes if bytes > page => match self.part_bytes() / bytes.next_multiple_of(page) {
-                0 => bytes.div_ceil(self.part_bytes()) * self.segment_bytes(),
-                values => self.segment_bytes() / values,
-            },
-            bytes => page / (page / bytes),
-        }
-    }
-
-    /// Bytes that a key-value pair takes in all; 0 for a deleted one.
-    pub(super) fn cost(&self, key_bytes: usize, entry: &Entry) -> u32 {
-        if entry.is_tombstone() { 0 } else { self.cost_of(key_bytes, entry.bytes()) }
-    }
-
-    pub(super) fn cost_of(&self, key_bytes: usize, bytes: u32) -> u32 {
-        self.footprint(bytes) + 2 * key_bytes as u32 + PAIR_BYTES
-    }
-}
+/// Approximate bytes of a record in a segment.
+const RECORD_BYTES: u32 = 24;
 
 /// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,14 +59,16 @@ impl ValueSegment {
 pub(super) struct Segments {
     uses: Vec<Use>,
     free: VecDeque<u32>,
-    pub(super) pool: VecDeque<u32>,
+    pool: VecDeque<u32>,
     /// Segments to be freed, each with the last epoch in which a reader may have started to use it.
     freeing: VecDeque<(u64, u32)>,
     /// For each segment, the epoch in which it was allocated.
     births: Vec<u64>,
-    pub(super) values: BTreeMap<u32, ValueSegment>,
+    values: BTreeMap<u32, ValueSegment>,
     /// Segments with records that no table reflects: recovery must replay them.
-    pub(super) uncovered: BTreeSet<u32>,
+    uncovered: BTreeSet<u32>,
+    /// Segments of the value log that can't be collected, because their record table is unreadable.
+    spoiled: BTreeSet<u32>,
     /// Rises with each durable manifest.
     epoch: u64,
     /// Epochs with active readers, and their number.
@@ -272,6 +85,7 @@ impl Segments {
             births: vec![0; count as usize],
             values: BTreeMap::new(),
             uncovered: BTreeSet::new(),
+            spoiled: BTreeSet::new(),
             epoch: 0,
             pins: BTreeMap::new(),
         }
@@ -283,18 +97,38 @@ impl Segments {
         *self = Segments { epoch, pins, ..Segments::new(self.uses.len() as u32) };
     }
 
+    /// Takes over what a manifest and the records after it say: segments of values, and those of tables.
+    pub(super) fn restore(&mut self, values: BTreeMap<u32, ValueSegment>, tables: impl Iterator<Item = u32>) {
+        debug_assert!(self.pool.is_empty(), "recovery runs before any segment is opened");
+        debug_assert!(self.values.is_empty(), "a store is recovered once");
+        for (segment, info) in &values {
+            self.set(*segment, Use::Value);
+            if info.covered < info.records {
+                self.uncovered.insert(*segment);
+            }
+        }
+        self.values = values;
+        tables.for_each(|segment| self.set(segment, Use::Index));
+    }
+
+    /// Forgets the pool, and which segments can't be collected: a format gives all of them up.
+    pub(super) fn begin_anew(&mut self) {
+        self.pool.clear();
+        self.spoiled.clear();
+    }
+
     /// Sets the use of a segment, as the manifest names it.
-    pub(super) fn set(&mut self, segment: u32, usage: Use) {
+    fn set(&mut self, segment: u32, usage: Use) {
         self.uses[segment as usize] = usage;
         if matches!(usage, Use::Value | Use::Index) {
             self.births[segment as usize] = self.epoch;
         }
     }
 
-    /// Marks a segment whose contents are older than itself (moved values): readers that started before it was taken
-    /// may look there, too.
-    pub(super) fn show_to_all(&mut self, segment: u32) {
-        self.births[segment as usize] = 0;
+    /// Segments that the newest manifest names or lists as its pool, or that tables not yet named are in.
+    pub(super) fn in_use(&self) -> Vec<u32> {
+        let is_used = |at: &u32| matches!(self.usage(*at), Some(Use::Pool | Use::Value | Use::Index));
+        (0..self.uses.len() as u32).filter(is_used).collect()
     }
 
     pub(super) fn usage(&self, segment: u32) -> Option<Use> {
@@ -316,12 +150,110 @@ impl Segments {
         self.freeing.len() as u32
     }
 
-    /// Moves up to `count` free segments into the pool. They may be opened once the next manifest is durable.
+    /// The segments of the pool, in the order in which they are opened.
+    pub(super) fn pool(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.pool.iter().copied()
+    }
+
+    /// Chooses up to `count` free segments for the pool. They join it ([`Segments::extend_pool`]) when the manifest that
+    /// lists them is durable.
     pub(super) fn for_pool(&mut self, count: u32) -> Vec<u32> {
         let count = self.free.len().min(count as usize);
         let added: Vec<u32> = self.free.drain(..count).collect();
         added.iter().for_each(|segment| self.set(*segment, Use::Pool));
         added
+    }
+
+    /// Adds chosen segments to the pool, once their manifest is durable.
+    pub(super) fn extend_pool(&mut self, added: Vec<u32>) {
+        debug_assert!(
+            added.iter().all(|segment| self.uses[*segment as usize] == Use::Pool),
+            "a segment joins the pool that was not chosen for it"
+        );
+        self.pool.extend(added);
+    }
+
+    /// Opens the next segment of the pool for values. If they are moved ones, they are older than the segment: cursors
+    /// that were made before must keep it from reuse, too. `None` if the pool is empty.
+    pub(super) fn open(&mut self, generation: u64, is_moved: bool) -> Option<u32> {
+        let segment = self.pool.pop_front()?;
+        debug_assert_eq!(self.uses[segment as usize], Use::Pool, "segment {segment} is opened in use");
+        debug_assert!(!self.values.contains_key(&segment), "segment {segment} is opened twice");
+        self.set(segment, Use::Value);
+        if is_moved {
+            self.births[segment as usize] = 0;
+        }
+        self.uncovered.insert(segment);
+        let info = ValueSegment { generation, is_open: true, ..ValueSegment::default() };
+        self.values.insert(segment, info);
+        Some(segment)
+    }
+
+    /// Counts a record that was appended to the open segment: it is the `records`-th.
+    pub(super) fn count_record(&mut self, segment: u32, records: u32) {
+        let Some(info) = self.values.get_mut(&segment) else { return };
+        debug_assert!(info.is_open, "a record in a segment that is closed");
+        debug_assert_eq!(info.records + 1, records, "records of a segment are numbered without a gap");
+        info.records = records;
+    }
+
+    /// Closes a segment of values.
+    pub(super) fn close(&mut self, segment: u32, table_units: u32, slack: u32) {
+        let Some(info) = self.values.get_mut(&segment) else { return };
+        debug_assert!(info.is_open, "segment {segment} is closed twice");
+        (info.is_open, info.table_units, info.slack) = (false, table_units, slack);
+        if info.covered == info.records {
+            self.uncovered.remove(&segment);
+        }
+    }
+
+    /// The state of a segment of the value log.
+    pub(super) fn value(&self, segment: u32) -> Option<ValueSegment> {
+        self.values.get(&segment).copied()
+    }
+
+    /// All segments of the value log.
+    pub(super) fn values(&self) -> impl Iterator<Item = (u32, &ValueSegment)> + Clone {
+        self.values.iter().map(|(segment, info)| (*segment, info))
+    }
+
+    /// Segments with records that no table reflects, and the number of their records now.
+    pub(super) fn uncovered(&self) -> Vec<(u32, u32)> {
+        let records = |segment: &u32| Some((*segment, self.values.get(segment)?.records));
+        self.uncovered.iter().filter_map(records).collect()
+    }
+
+    /// Whether tables reflect all records of a segment.
+    pub(super) fn is_covered(&self, segment: u32) -> bool {
+        !self.uncovered.contains(&segment)
+    }
+
+    /// Marks the first records of segments as covered: recovery need not replay them.
+    pub(super) fn cover(&mut self, covers: &[(u32, u32)]) {
+        for (segment, records) in covers {
+            let Some(info) = self.values.get_mut(segment) else { continue };
+            debug_assert!(*records <= info.records, "tables reflect records that were never appended");
+            info.covered = info.covered.max(*records);
+            if info.covered == info.records && !info.is_open {
+                self.uncovered.remove(segment);
+            }
+        }
+    }
+
+    /// The closed segment whose collection gains most, and its gain in bytes.
+    pub(super) fn victim(&self, layout: &Layout) -> Option<(u32, u32)> {
+        let gain = |info: &ValueSegment| {
+            let dead = info.dead_bytes + u64::from(info.dead_records) * u64::from(RECORD_BYTES);
+            (dead + u64::from(info.slack)).min(u64::from(layout.segment_bytes())) as u32
+        };
+        let closed = self.values.iter().filter(|(_, info)| !info.is_open);
+        let closed = closed.filter(|(segment, _)| !self.spoiled.contains(segment));
+        closed.map(|(segment, info)| (*segment, gain(info))).max_by_key(|(segment, gain)| (*gain, !*segment))
+    }
+
+    /// Sets a segment aside that can't be collected.
+    pub(super) fn spoil(&mut self, segment: u32) {
+        self.spoiled.insert(segment);
     }
 
     /// Takes a segment for a table.
@@ -343,6 +275,8 @@ impl Segments {
         // Only a segment in use may come back; a second return would put it on the free list twice.
         debug_assert_ne!(self.uses[segment as usize], Use::Free, "segment {segment} is freed twice");
         self.set(segment, Use::Free);
+        self.values.remove(&segment);
+        self.uncovered.remove(&segment);
         self.free.push_front(segment);
     }
 
@@ -438,15 +372,14 @@ mod tests {
         let mut segments = Segments::new(8);
         let reader = segments.pin();
         segments.next_epoch();
-        for segment in [3, 4] {
-            segments.set(segment, Use::Value);
-        }
-        segments.show_to_all(4);
+        let chosen = segments.for_pool(2);
+        segments.extend_pool(chosen);
+        assert_eq!((segments.open(1, false), segments.open(2, true)), (Some(0), Some(1)));
         segments.next_epoch();
-        segments.give_up(4);
-        segments.give_up(3);
-        assert_eq!((segments.unread(), segments.unread()), (Some(3), None));
+        segments.give_up(1);
+        segments.give_up(0);
+        assert_eq!((segments.unread(), segments.unread()), (Some(0), None));
         assert!(segments.unpin(reader));
-        assert_eq!(segments.unread(), Some(4));
+        assert_eq!(segments.unread(), Some(1));
     }
 }

@@ -4,8 +4,8 @@
 use super::cache::Unit;
 use super::filter::{Filter, hash};
 use super::key::{KEY_BYTES_MAX, Key};
+use super::layout::{Layout, UNIT};
 use super::record::Entry;
-use super::segments::{Layout, UNIT};
 use super::varint::Reader;
 use byteway_content::UnitBytes;
 use byteway_content::{Content, UNIT_BYTES};

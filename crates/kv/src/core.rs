@@ -1,19 +1,20 @@
-//! The parts of a store, and the steps that all its operations share.
+//! What a store is made of, and the steps that all its operations share. What it does is in the files above this one,
+//! each of which knows those below it.
 
 use super::config::{KvConfig, KvError};
-use super::filter;
-use super::key::Key;
-use super::segments::Layout;
-use super::state::{HOST, Lookup, Refusal, State};
-use super::table::Entries;
+use super::layout::Layout;
+use super::standing::Refusal;
+use super::state::State;
 use super::units::Units;
-use super::version;
+use super::values::HOST;
 use byteway_clock::{Awaited, Clock, Notify, SpanId, Spans, Stage, TaskId};
+use byteway_content::Content;
 use byteway_firmware::{MediaError, Placement, WorkKind};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-pub(super) struct Inner {
+/// A store, shared by its tasks.
+pub(super) struct Core {
     pub(super) clock: Clock,
     pub(super) placement: Placement,
     pub(super) config: KvConfig,
@@ -31,32 +32,61 @@ pub(super) struct Inner {
     /// Formats requested, and done.
     pub(super) formats: Cell<(u64, u64)>,
     pub(super) tasks: RefCell<Vec<TaskId>>,
+    /// Emptied vectors, for reuse.
+    spare: RefCell<Vec<Vec<Content>>>,
 }
-
-/// A key-value store. Cheap to clone.
-#[derive(Clone)]
-pub struct Kv(pub(super) Rc<Inner>);
 
 /// Protects segments that are given up from reuse while it exists.
 pub(super) struct Pin<'a> {
-    inner: &'a Inner,
+    core: &'a Core,
     epoch: u64,
 }
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        self.inner.unpin(self.epoch);
+        self.core.unpin(self.epoch);
     }
 }
 
-impl Inner {
+impl Core {
+    pub(super) fn new(
+        clock: &Clock,
+        placement: Placement,
+        units: Units,
+        layout: Rc<Layout>,
+        config: KvConfig,
+    ) -> Core {
+        Core {
+            clock: clock.clone(),
+            placement,
+            state: RefCell::new(State::new(&config, &layout)),
+            config,
+            layout,
+            units,
+            is_ready: Cell::new(false),
+            readied: Notify::new(clock),
+            queued: Notify::new(clock),
+            upkeep: Notify::new(clock),
+            changed: Notify::new(clock),
+            formats: Cell::default(),
+            tasks: RefCell::default(),
+            spare: RefCell::default(),
+        }
+    }
+
+    /// Waits until recovery has ended, successfully or not, or the store is stopped.
+    pub(super) async fn ready(&self) {
+        while !self.is_ready.get() && !self.state.borrow().standing.is_stopped() {
+            self.readied.notified().await;
+        }
+    }
+
     /// Takes a step, and wakes the tasks that have work afterwards.
     pub(super) fn step<T>(&self, step: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.borrow_mut();
         let done = step(&mut state);
-        let has_writes = !state.queue.writes.is_empty();
-        let wants = state.wants;
-        let calls = wants.pool || wants.space || wants.sums || !state.full.is_empty();
+        let has_writes = state.values.queue().len() > 0;
+        let calls = state.wants.has_any() || state.index.full() > 0;
         drop(state);
         if has_writes && self.queued.waiting() > 0 {
             self.queued.notify_one();
@@ -88,13 +118,13 @@ impl Inner {
 
     /// Opens a log segment for the host's values, if a free one is in the pool.
     pub(super) fn open_log(&self) {
-        if self.is_ready.get() && self.state.borrow().logs[HOST].segment().is_none() {
+        if self.is_ready.get() && self.state.borrow().values.host().segment().is_none() {
             _ = self.step(|state| state.next_segment(HOST));
         }
     }
 
     pub(super) fn pin(&self) -> Pin<'_> {
-        Pin { inner: self, epoch: self.state.borrow_mut().segments.pin() }
+        Pin { core: self, epoch: self.state.borrow_mut().segments.pin() }
     }
 
     pub(super) fn unpin(&self, epoch: u64) {
@@ -102,6 +132,13 @@ impl Inner {
         if frees {
             self.upkeep.notify_one();
         }
+    }
+
+    /// Records a failure of flash: from now on the store only reads. Queued writes stay in the queue, where reads find
+    /// them.
+    pub(super) fn fail(&self, error: MediaError) {
+        self.state.borrow_mut().standing.fail(error);
+        self.changed.notify_all();
     }
 
     pub(super) async fn charge_index(&self, span: SpanId, spans: &Spans) {
@@ -118,42 +155,12 @@ impl Inner {
         spans.charge_split(span, self.clock.now(), passage.queued, Stage::Dram);
     }
 
-    /// Looks up a key. A tombstone is an entry, too.
-    pub(super) async fn find(&self, span: SpanId, spans: &Spans, key: &Key) -> Result<Lookup, KvError> {
-        let (version, found) = {
-            let state = self.state.borrow();
-            state.check_known()?;
-            if let Some(entry) = state.find_in_memory(key) {
-                return Ok(state.found(Some(entry), true));
-            }
-            (state.version.clone(), state.found(None, false))
-        };
-        let hash = filter::hash(key, self.config.seed);
-        let _pin = self.pin();
-        for run in version.runs() {
-            let Some(slice) = version::find(run, key) else { continue };
-            let table = &slice.table;
-            if table.filter.as_ref().is_some_and(|filter| !filter.may_hold(hash)) {
-                self.state.borrow_mut().counters.filter_hits += 1;
-                continue;
-            }
-            let Some(unit) = table.unit_of(key) else { continue };
-            let bytes = self.index_unit(span, spans, table, unit).await?;
-            if let Some(entry) = Entries::find(&bytes, key) {
-                if !self.layout.holds(&entry) {
-                    return Err(KvError::Media(MediaError::Unreadable));
-                }
-                return Ok(Lookup { entry: Some(entry), ..found });
-            }
-            self.state.borrow_mut().counters.filter_misses += 1;
-        }
-        Ok(found)
+    pub(super) fn take_contents(&self) -> Vec<Content> {
+        self.spare.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Records a failure of flash: from now on the store only reads. Queued writes stay in the queue, where reads find
-    /// them.
-    pub(super) fn fail(&self, error: MediaError) {
-        self.state.borrow_mut().failed.get_or_insert(error);
-        self.changed.notify_all();
+    pub(super) fn give_contents(&self, mut contents: Vec<Content>) {
+        contents.clear();
+        self.spare.borrow_mut().push(contents);
     }
 }
