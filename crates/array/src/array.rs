@@ -2,11 +2,14 @@
 
 use crate::config::ArrayConfig;
 use crate::config::Level;
+use crate::core::Core;
 use crate::counters::ArrayCounters;
-use crate::inner::Inner;
+use crate::durable::{flush_all, write_record};
+use crate::read::read;
 use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
-use crate::write::Part;
+use crate::upkeep::clean_log;
+use crate::write::{Part, trim_locked, write_locked, write_part_locked};
 use byteway_clock::{RangeLock, SpanId, Stage};
 use byteway_content::{Content, UNIT_BYTES};
 use byteway_firmware::{Health, MediaError, Placement, WorkContext};
@@ -18,7 +21,7 @@ use std::rc::Rc;
 /// array, as at a power cut: dropping a single write would unlock units that its commands to members may
 /// still change.
 #[derive(Clone)]
-pub struct Array(pub(crate) Rc<Inner>);
+pub struct Array(pub(crate) Rc<Core>);
 
 /// Health of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,30 +92,28 @@ impl Array {
 
     /// Memory in use now.
     pub fn memory(&self) -> ArrayMemory {
-        let inner = &*self.0;
-        let vectors = inner.scratch.borrow();
-        let contents: usize = vectors.iter().map(Vec::capacity).sum();
+        let core = &*self.0;
         ArrayMemory {
-            intents: inner.intents.bytes(),
-            lost: inner.lost.borrow().bytes(),
-            buffers: inner.groups.bytes() + (contents * size_of::<Content>()) as u64,
-            locks: inner.locks.bytes(),
+            intents: core.intents.bytes(),
+            lost: core.lost.borrow().bytes(),
+            buffers: core.groups.bytes() + core.scratch.bytes(),
+            locks: core.locks.bytes(),
         }
     }
 
     /// Current health of the array and its members.
     pub fn state(&self) -> ArrayHealth {
-        let inner = &*self.0;
-        let slots = inner.slots.borrow();
-        let identity = |slot: usize| slots.ports[slot].as_ref().map(|port| port.shape.identity.clone());
+        let core = &*self.0;
+        let slots = core.slots.borrow();
+        let identity = |slot: usize| slots.port(slot).map(|port| port.shape.identity.clone());
         ArrayHealth {
-            slots: slots.states.iter().enumerate().map(|(slot, state)| (*state, identity(slot))).collect(),
-            is_broken: slots.is_broken,
-            is_settled: slots.states == slots.durable,
-            lost_units: inner.lost.borrow().count(),
-            regions_unsynced: inner.intents.unsynced_count(),
-            regions_marked: inner.intents.marked(),
-            rebuild: inner.rebuild.get().map(|rebuild| match slots.states[rebuild.slot] {
+            slots: slots.states().iter().enumerate().map(|(slot, state)| (*state, identity(slot))).collect(),
+            is_broken: slots.is_broken(),
+            is_settled: slots.is_settled(),
+            lost_units: core.lost.borrow().count(),
+            regions_unsynced: core.intents.unsynced_count(),
+            regions_marked: core.intents.marked(),
+            rebuild: core.rebuild.get().map(|rebuild| match slots.states()[rebuild.slot] {
                 SlotState::Rebuilding { mark } => Rebuild { done: mark, ..rebuild },
                 SlotState::Active | SlotState::Failed => rebuild,
             }),
@@ -167,7 +168,7 @@ impl Array {
         out.clear();
         out.resize(count as usize, Content::Zero);
         self.0.counting.count(|counters| counters.user_units_read += u64::from(count));
-        self.0.read(context.into(), first, out, false).await;
+        read(&self.0, context.into(), first, out, false).await;
         Ok(())
     }
 
@@ -190,15 +191,15 @@ impl Array {
         let context = context.into();
         let _attending = self.0.attend();
         let _lock = self.lock(context.span, first, contents.len() as u64).await;
-        let written = self.0.write_locked(context, first, contents, durable).await;
+        let written = write_locked(&self.0, context, first, contents, durable).await;
         contents.clear();
         written
     }
 
     async fn lock(&self, span: SpanId, first: u64, count: u64) -> RangeLock {
-        let inner = &*self.0;
-        let lock = inner.lock(first, count).await;
-        inner.clock.spans().charge(span, inner.clock.now(), Stage::Queueing);
+        let core = &*self.0;
+        let lock = core.lock(first, count).await;
+        core.clock.spans().charge(span, core.clock.now(), Stage::Queueing);
         lock
     }
 
@@ -217,17 +218,17 @@ impl Array {
     ) -> Result<(), MediaError> {
         self.check(unit, 1)?;
         let context = context.into();
-        let inner = &*self.0;
-        let _attending = inner.attend();
+        let core = &*self.0;
+        let _attending = core.attend();
         let _lock = self.lock(context.span, unit, 1).await;
         let mut content = [Content::Zero];
-        inner.read(context, unit, &mut content, true).await;
+        read(core, context, unit, &mut content, true).await;
         let [old] = content;
-        let new = [old.edited(inner.config.keep, edit)];
+        let new = [old.edited(core.config.keep, edit)];
         if new[0].marred() != 0 {
             return Err(MediaError::Unreadable);
         }
-        inner.write_locked(context, unit, &new, durable).await
+        write_locked(core, context, unit, &new, durable).await
     }
 
     /// Whether `bytes` at `offset` of a unit can be written without reading the rest.
@@ -253,7 +254,7 @@ impl Array {
         let context = context.into();
         let _attending = self.0.attend();
         let _lock = self.lock(context.span, unit, 1).await;
-        self.0.write_part_locked(context, Part { unit, offset, bytes, content }, durable).await
+        write_part_locked(&self.0, context, Part { unit, offset, bytes, content }, durable).await
     }
 
     /// Deallocates `count` units from `first`, which then read as zeroes.
@@ -273,7 +274,7 @@ impl Array {
         let context = context.into();
         let _attending = self.0.attend();
         let _lock = self.lock(context.span, first, count).await;
-        self.0.trim_locked(context, first, count).await
+        trim_locked(&self.0, context, first, count).await
     }
 
     /// Waits until everything written before survives a power cut.
@@ -281,11 +282,11 @@ impl Array {
     /// # Errors
     /// [`MediaError::Failed`] if too many members have failed.
     pub async fn flush(&self, span: SpanId) -> Result<(), MediaError> {
-        let inner = &*self.0;
-        let _attending = inner.attend();
-        inner.flush_all(span).await;
-        inner.gate.open().await;
-        if inner.is_broken() { Err(MediaError::Failed) } else { Ok(()) }
+        let core = &*self.0;
+        let _attending = core.attend();
+        flush_all(core, span).await;
+        core.gate.open().await;
+        if core.is_broken() { Err(MediaError::Failed) } else { Ok(()) }
     }
 
     /// Flushes, and marks everything as clean, so that nothing has to be checked at the next power-on.
@@ -295,7 +296,7 @@ impl Array {
     pub async fn shutdown(&self, span: SpanId) -> Result<(), MediaError> {
         let at_rest = self.0.intents.idle(false);
         self.flush(span).await?;
-        self.0.clean_log(&at_rest).await;
+        clean_log(&self.0, &at_rest).await;
         Ok(())
     }
 
@@ -312,13 +313,13 @@ impl Array {
     /// Replaces the controller's record, at most 128 KiB. Durable when this ends; until then the old record
     /// is.
     pub async fn store_record(&self, bytes: Rc<[u8]>) {
-        let inner = &*self.0;
-        inner.write_record(bytes, &inner.present()).await;
+        let core = &*self.0;
+        write_record(core, bytes, &core.present()).await;
     }
 
     /// The record, if one was stored.
     pub fn record(&self) -> Option<Rc<[u8]>> {
-        self.0.record.borrow().clone()
+        self.0.record.borrow().bytes()
     }
 
     /// Whether a request is in progress.
@@ -333,9 +334,9 @@ impl Array {
 
     /// Ends its tasks, as a power cut does: requests in progress never complete.
     pub fn stop(&self) {
-        let inner = &*self.0;
-        inner.tasks.take().into_iter().for_each(|task| inner.clock.kill(task));
-        inner.slots.borrow().ports.iter().flatten().for_each(|port| port.stop());
+        let core = &*self.0;
+        core.tasks.take().into_iter().for_each(|task| core.clock.kill(task));
+        core.slots.borrow().ports().for_each(|port| port.stop());
     }
 }
 
@@ -351,7 +352,7 @@ impl UnitExchange {
     pub async fn read(&self, span: SpanId, contents: &mut Vec<Content>) {
         contents.clear();
         contents.push(Content::Zero);
-        self.array.0.read(span.into(), self.unit, contents, true).await;
+        read(&self.array.0, span.into(), self.unit, contents, true).await;
     }
 
     /// Writes the unit, the only element of `contents`, and releases it.
@@ -365,7 +366,7 @@ impl UnitExchange {
         durable: bool,
     ) -> Result<(), MediaError> {
         assert_eq!(contents.len(), 1, "an exchange has one unit");
-        let written = self.array.0.write_locked(span.into(), self.unit, contents, durable).await;
+        let written = write_locked(&self.array.0, span.into(), self.unit, contents, durable).await;
         contents.clear();
         written
     }

@@ -10,20 +10,20 @@
 use crate::area::Area;
 use crate::array::Array;
 use crate::config::{ArrayConfig, ArrayError, Initial, Level};
-use crate::counters::{Cause, Counting};
+use crate::core::Core;
+use crate::counters::Cause;
+use crate::durable::{write_lost_pages, write_record, write_superblocks};
 use crate::group::{Groups, Verb};
-use crate::inner::{Gate, Inner, Slots, is_complete};
-use crate::intent::Intents;
-use crate::journal::Journal;
+use crate::journaling::replay;
 use crate::lost::Lost;
 use crate::port::Port;
+use crate::slots::{Slots, is_complete};
 use crate::superblock::{SlotState, Superblock};
-use crate::{state, upkeep};
-use byteway_clock::{Clock, Notify, RangeLocks, Semaphore, SpanId};
+use crate::{failures, upkeep};
+use byteway_clock::{Clock, SpanId};
 use byteway_content::Content;
 use byteway_firmware::Placement;
 use byteway_member::{Member, MemberLost};
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 impl Array {
@@ -52,28 +52,28 @@ impl Array {
         }
         let (states, joined) = (vec![SlotState::Active; count], vec![1; count]);
         let array = Array::build(clock, placement, config, first, ports, states, joined)?;
-        let inner = &*array.0;
+        let core = &*array.0;
         array.start();
         if initial == Initial::Unknown {
-            inner.intents.distrust_all();
+            core.intents.distrust_all();
         }
-        let group = inner.group(SpanId::NONE, false);
+        let group = core.group(SpanId::NONE, false);
         for slot in 0..count {
-            let at = inner.area.lost;
-            group.add(slot, Verb::Deallocate, at, inner.area.superblocks[1] + 1 - at, |_| ());
+            let at = core.area.lost;
+            group.add(slot, Verb::Deallocate, at, core.area.superblocks[1] + 1 - at, |_| ());
         }
-        inner.exchange(&group, Cause::Log).await;
+        core.exchange(&group, Cause::Log).await;
         drop(group);
         if initial == Initial::Unknown {
-            let group = inner.group(SpanId::NONE, false);
-            let content = inner.intents.encoded();
+            let group = core.group(SpanId::NONE, false);
+            let content = core.intents.encoded();
             (0..count).for_each(|slot| {
-                group.add_write(slot, inner.area.intents, true, std::iter::once(content.clone()));
+                group.add_write(slot, core.area.intents, true, std::iter::once(content.clone()));
             });
-            inner.exchange(&group, Cause::Log).await;
+            core.exchange(&group, Cause::Log).await;
         }
-        inner.write_superblocks().await;
-        inner.gate.open().await;
+        write_superblocks(core).await;
+        core.gate.open().await;
         array.start_upkeep();
         array.unless_a_member_is_gone()
     }
@@ -134,46 +134,44 @@ impl Array {
         let mut states = newest.slots.clone();
         let (member_units, joined) = (newest.member_units, newest.joined.clone());
         let array = Array::build(clock, placement, config, member_units, ports, states.clone(), joined)?;
-        let inner = &*array.0;
+        let core = &*array.0;
         missing.iter().for_each(|slot| states[*slot] = SlotState::Failed);
-        if !is_complete(&inner.layout, &states) {
+        if !is_complete(&core.layout, &states) {
             array.stop();
             let missing = states.iter().filter(|state| **state == SlotState::Failed).count();
             return Err(ArrayError::Incomplete { missing, members: count });
         }
-        inner.unused.replace(unused);
-        inner.events.set(newest.events);
-        inner.journal.from.set(newest.journal_from);
-        inner.journal.next.set(newest.journal_from);
+        core.unused.replace(unused);
+        core.superblocks.restore(newest.events);
+        core.journal.restore(newest.journal_from);
         // Stripes with a member that the array knew to be missing are in the journal.
-        if inner.layout.level == Level::Raid5 {
+        if core.layout.level == Level::Raid5 {
             let below = newest.slots.iter().map(|state| match state {
                 SlotState::Active => u64::MAX,
                 SlotState::Rebuilding { mark } => *mark,
                 SlotState::Failed => 0,
             });
-            inner.unsynced_below.set(below.min().unwrap_or(u64::MAX));
+            core.intents.limit_repair(below.min().unwrap_or(u64::MAX));
         }
         array.start();
         array.load(newest.has_lost).await;
-        if inner.layout.level == Level::Raid5 && newest.slots.iter().any(|state| *state != SlotState::Active)
-        {
-            inner.replay().await;
+        if core.layout.level == Level::Raid5 && newest.slots.iter().any(|state| *state != SlotState::Active) {
+            replay(core).await;
         }
-        inner.journal.leave_behind(newest.journal_from + inner.area.journal_units);
+        core.journal.leave_behind(newest.journal_from + core.area.journal_units);
         match missing.is_empty() {
-            true => inner.write_superblocks().await,
+            true => write_superblocks(core).await,
             false => {
-                missing.iter().for_each(|slot| inner.fail(*slot, MemberLost::because("it is missing").into()))
+                missing.iter().for_each(|slot| core.fail(*slot, MemberLost::because("it is missing").into()))
             }
         }
-        inner.gate.open().await;
+        core.gate.open().await;
         array.start_upkeep();
         Ok(array)
     }
 
     fn unless_a_member_is_gone(self) -> Result<Array, ArrayError> {
-        let states = self.0.slots.borrow().states.clone();
+        let states = self.0.slots.borrow().states().to_vec();
         match states.iter().position(|state| *state == SlotState::Failed) {
             None => Ok(self),
             Some(member) => {
@@ -200,71 +198,38 @@ impl Array {
         let area = Area::new(&config, members, member_units)
             .map_err(|reserved| ArrayError::TooSmall { units: member_units, reserved })?;
         let layout = config.layout(members, area.data_units)?;
-        let mark = |state: &SlotState| if let SlotState::Rebuilding { mark } = state { *mark } else { 0 };
-        let (flushed, durable) = (states.iter().map(mark).collect(), states.clone());
-        let slots = Slots { ports, durable, states, flushed, failed: Vec::new(), is_broken: false };
-        Ok(Array(Rc::new(Inner {
-            clock: clock.clone(),
-            placement,
-            slots: RefCell::new(slots),
-            unused: RefCell::default(),
-            locks: RangeLocks::new(clock),
-            groups: Groups::new(clock),
-            intents: Intents::new(clock, layout.stripes, layout.chunk),
-            lost: RefCell::default(),
-            journal: Journal::new(clock),
-            counting: Counting::default(),
-            rebuild: Cell::default(),
-            gate: Gate::new(clock),
-            superblock_turn: Semaphore::new(clock, 1),
-            unsynced_below: Cell::new(u64::MAX),
-            events: Cell::new(0),
-            joined: RefCell::new(joined),
-            lost_turn: Semaphore::new(clock, 1),
-            record: RefCell::default(),
-            record_number: Cell::default(),
-            health_changed: Notify::new(clock),
-            fails: Notify::new(clock),
-            upkeep: Notify::new(clock),
-            attending: Cell::default(),
-            fragments: RefCell::default(),
-            scratch: RefCell::default(),
-            tasks: RefCell::default(),
-            config,
-            layout,
-            area,
-            member_units,
-        })))
+        let slots = Slots::new(ports, states, joined);
+        Ok(Array(Rc::new(Core::new(clock, placement, config, layout, area, member_units, slots))))
     }
 
     /// Starts its tasks.
     fn start(&self) {
-        let (inner, clock) = (&self.0, &self.0.clock);
-        let mut tasks = vec![clock.spawn("failed members", state::run(inner.clone()))];
-        if inner.layout.level.is_redundant() {
-            tasks.push(clock.spawn("write-intent log", upkeep::run_log(inner.clone())));
-            tasks.push(clock.spawn("clean regions", upkeep::run_cleaner(inner.clone())));
+        let (core, clock) = (&self.0, &self.0.clock);
+        let mut tasks = vec![clock.spawn("failed members", failures::run(core.clone()))];
+        if core.layout.level.is_redundant() {
+            tasks.push(clock.spawn("write-intent log", upkeep::run_log(core.clone())));
+            tasks.push(clock.spawn("clean regions", upkeep::run_cleaner(core.clone())));
         }
-        inner.tasks.replace(tasks);
+        core.tasks.replace(tasks);
     }
 
     /// Starts repair and rebuilding. Not before the journal has been replayed, or a member would be rebuilt
     /// from torn stripes.
     fn start_upkeep(&self) {
-        let inner = &self.0;
-        if inner.layout.level.is_redundant() {
-            let task = inner.clock.spawn("repair and rebuilding", upkeep::run(inner.clone()));
-            inner.tasks.borrow_mut().push(task);
+        let core = &self.0;
+        if core.layout.level.is_redundant() {
+            let task = core.clock.spawn("repair and rebuilding", upkeep::run(core.clone()));
+            core.tasks.borrow_mut().push(task);
         }
     }
 
     /// Loads the array's own state from the members.
     async fn load(&self, has_lost: bool) {
-        let inner = &*self.0;
-        let (area, present) = (&inner.area, inner.present());
-        let group = inner.group(SpanId::NONE, false);
+        let core = &*self.0;
+        let (area, present) = (&core.area, core.present());
+        let group = core.group(SpanId::NONE, false);
         for slot in &present {
-            let is_logged = inner.layout.level.is_redundant();
+            let is_logged = core.layout.level.is_redundant();
             if is_logged {
                 group.add(*slot, Verb::Read, area.intents, 1, |_| ());
             }
@@ -272,39 +237,36 @@ impl Array {
                 group.add(*slot, Verb::Read, at, crate::area::RECORD_UNITS, |_| ());
             }
         }
-        inner.exchange(&group, Cause::Log).await;
+        core.exchange(&group, Cause::Log).await;
         {
             let pieces = group.pieces.borrow();
             for piece in pieces[..group.len()].iter().filter(|piece| piece.error.is_none()) {
                 if piece.first == area.intents {
-                    inner.intents.merge(&piece.contents[0]);
-                } else if let Some((number, record)) = Inner::decode_record(&piece.contents)
-                    && number > inner.record_number.get()
-                {
-                    inner.record_number.set(number);
-                    inner.record.replace(Some(record));
+                    core.intents.merge(&piece.contents[0]);
+                } else {
+                    core.record.borrow_mut().merge(&piece.contents);
                 }
             }
         }
         drop(group);
-        inner.intents.distrust();
+        core.intents.distrust();
         let pages = area.journal - area.lost;
         if has_lost && pages > 0 {
-            let group = inner.group(SpanId::NONE, false);
+            let group = core.group(SpanId::NONE, false);
             present.iter().for_each(|slot| {
                 group.add(*slot, Verb::Read, area.lost, pages, |_| ());
             });
-            inner.exchange(&group, Cause::Log).await;
+            core.exchange(&group, Cause::Log).await;
             let mut lost = Lost::default();
             let pieces = group.pieces.borrow();
             for piece in pieces[..group.len()].iter().filter(|piece| piece.error.is_none()) {
                 // If members differ, a unit is lost if one of them says so.
                 for (page, content) in (0..).zip(&piece.contents) {
-                    lost.load(page, content, inner.layout.units());
+                    lost.load(page, content, core.layout.units());
                 }
             }
             drop(pieces);
-            inner.lost.replace(lost);
+            core.lost.replace(lost);
         }
     }
 
@@ -334,25 +296,23 @@ impl Array {
 
     async fn failed_slot(&self) -> Result<usize, ArrayError> {
         self.0.gate.open().await;
-        let slots = self.0.slots.borrow();
-        let is_failed = |state: &SlotState| *state == SlotState::Failed;
-        let slot = slots.states.iter().position(is_failed).filter(|_| !slots.is_broken);
+        let slot = self.0.slots.borrow().failed_slot();
         slot.ok_or(ArrayError::NoSlot)
     }
 
     async fn add(&self, slot: usize, port: Rc<Port>) -> Result<usize, ArrayError> {
-        let inner = &*self.0;
+        let core = &*self.0;
         let gone = |why| ArrayError::Gone { member: slot, why };
-        if port.shape.units != inner.member_units {
+        if port.shape.units != core.member_units {
             port.stop();
-            let (units, first) = (port.shape.units, inner.member_units);
+            let (units, first) = (port.shape.units, core.member_units);
             return Err(ArrayError::Capacity { member: slot, units, first });
         }
         // Whatever the drive held before, its area is reset to that of a new member.
-        let groups = Groups::new(&inner.clock);
+        let groups = Groups::new(&core.clock);
         let group = groups.lend(SpanId::NONE, false);
-        let at = inner.area.lost;
-        group.add(slot, Verb::Deallocate, at, inner.area.superblocks[1] + 1 - at, |_| ());
+        let at = core.area.lost;
+        group.add(slot, Verb::Deallocate, at, core.area.superblocks[1] + 1 - at, |_| ());
         port.send(group.shared(), 0);
         group.wait().await;
         if let (_, Some(error)) = group.error(0) {
@@ -360,34 +320,26 @@ impl Array {
             return Err(gone(MemberLost::because(error)));
         }
         drop(group);
-        {
-            let mut slots = inner.slots.borrow_mut();
-            if slots.states[slot] != SlotState::Failed || slots.is_broken {
-                port.stop();
-                return Err(ArrayError::NoSlot);
-            }
-            if let Some(old) = slots.ports[slot].replace(port) {
-                old.stop();
-            }
-            slots.states[slot] = SlotState::Rebuilding { mark: 0 };
-            slots.flushed[slot] = 0;
-            inner.joined.borrow_mut()[slot] = inner.events.get() as u32 + 1;
+        let joined = core.superblocks.events() as u32 + 1;
+        if !core.slots.borrow_mut().install(slot, &port, joined) {
+            port.stop();
+            return Err(ArrayError::NoSlot);
         }
-        let pages = inner.lost.borrow().all();
-        inner.write_lost_pages(&pages, &[slot]).await;
+        let pages = core.lost.borrow().all();
+        write_lost_pages(core, &pages, &[slot]).await;
         if let Some(record) = self.record() {
-            inner.write_record(record, &inner.present()).await;
+            write_record(core, record, &core.present()).await;
         }
         {
-            let _turn = inner.intents.turn.acquire(1).await;
-            let group = inner.group(SpanId::NONE, false);
-            group.add_write(slot, inner.area.intents, true, std::iter::once(inner.intents.encoded()));
-            inner.exchange(&group, Cause::Log).await;
+            let _turn = core.intents.turn().await;
+            let group = core.group(SpanId::NONE, false);
+            group.add_write(slot, core.area.intents, true, std::iter::once(core.intents.encoded()));
+            core.exchange(&group, Cause::Log).await;
         }
-        inner.write_superblocks().await;
-        inner.gate.open().await;
-        inner.upkeep.notify_one();
-        match inner.slots.borrow().states[slot] {
+        write_superblocks(core).await;
+        core.gate.open().await;
+        core.upkeep.notify_one();
+        match core.slots.borrow().states()[slot] {
             SlotState::Failed => Err(gone(MemberLost::because("it failed when it was added"))),
             _ => Ok(slot),
         }

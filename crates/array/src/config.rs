@@ -1,7 +1,5 @@
 //! Parameters of an array, and the errors of creating or assembling one.
 
-use crate::area::Area;
-use crate::layout::Layout;
 use byteway_clock::Delay;
 use byteway_content::Keep;
 use byteway_defect::Planted;
@@ -110,36 +108,6 @@ impl ArrayConfig {
     pub fn new(level: Level, chunk_units: u32, uuid: [u8; 16], keep: Keep) -> ArrayConfig {
         let (clean_after, rebuild) = (Delay::from_s(5), RebuildConfig::default());
         ArrayConfig { level, chunk_units, uuid, clean_after, rebuild, keep, defect: Planted::none() }
-    }
-
-    /// The layout over `members` members with `data_units` units for data each.
-    ///
-    /// # Errors
-    /// [`ArrayError`] if the configuration is impossible.
-    pub(crate) fn layout(&self, members: usize, data_units: u64) -> Result<Layout, ArrayError> {
-        let chunk = self.chunk_units;
-        if !chunk.is_power_of_two() || chunk > 1024 {
-            return Err(ArrayError::Chunk(chunk));
-        }
-        let least = self.level.members_min();
-        if members < least || members > MEMBERS_MAX {
-            return Err(ArrayError::Members { level: self.level, members, least });
-        }
-        if self.level == Level::Raid10 && !members.is_multiple_of(2) {
-            return Err(ArrayError::Odd(members));
-        }
-        Ok(Layout::new(self.level, members, chunk.into(), data_units))
-    }
-
-    /// User capacity in units over `members` members of `member_units` units each.
-    ///
-    /// # Errors
-    /// [`ArrayError`] if the configuration is impossible.
-    pub fn user_units(&self, members: usize, member_units: u64) -> Result<u64, ArrayError> {
-        self.layout(members, 0)?;
-        let too_small = |reserved| ArrayError::TooSmall { units: member_units, reserved };
-        let area = Area::new(self, members, member_units).map_err(too_small)?;
-        Ok(self.layout(members, area.data_units)?.units())
     }
 }
 

@@ -4,9 +4,13 @@
 //! background, when nothing has been written there for a while and a flush has made the writes durable. After
 //! a power cut the bits determine what must be repaired. All bits fit one unit, so a region is a 32768th of a
 //! member, or 4 MiB if that is more.
+//!
+//! Bits rather than a journal of all writes: a journal would close the write hole with every member present, too, but at
+//! the price of each write twice; bits cost a write only when a region wakes, and a repair reads what they name. Where
+//! repair can't do it, in degraded stripes, there is a journal.
 
 use crate::area::UNIT_BITS;
-use byteway_clock::{Clock, Notify, Semaphore};
+use byteway_clock::{Clock, Notify, Permit, Semaphore};
 use byteway_content::{Content, Keep, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -19,11 +23,13 @@ pub(crate) struct Intents {
     region_stripes: u64,
     state: RefCell<State>,
     /// Notified when a region waits for its bit.
-    pub(crate) wanted: Notify,
+    wanted: Notify,
     /// Notified when bits have become durable, or nothing is left to make durable.
-    pub(crate) written: Notify,
+    written: Notify,
     /// Turn to write the log: one task at a time.
-    pub(crate) turn: Semaphore,
+    turn: Semaphore,
+    /// Stripes from here on need no repair, whatever their region's mark: they were degraded at the power cut.
+    unsynced_below: Cell<u64>,
     /// Number of scans for idle regions.
     tick: Cell<u32>,
     /// Value of `tick` at the last timed scan.
@@ -79,9 +85,35 @@ impl Intents {
             wanted: Notify::new(clock),
             written: Notify::new(clock),
             turn: Semaphore::new(clock, 1),
+            unsynced_below: Cell::new(u64::MAX),
             tick: Cell::new(1),
             timed: Cell::new(1),
         }
+    }
+
+    /// Waits until a region waits for its bit. For one task, the one that writes the log.
+    pub(crate) async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// Waits until bits have become durable, or it must be looked whether they still will.
+    pub(crate) async fn written(&self) {
+        self.written.notified().await;
+    }
+
+    /// Wakes the tasks that wait for bits: too few members may be left.
+    pub(crate) fn wake(&self) {
+        self.written.notify_all();
+    }
+
+    /// Waits for the turn to write the log: one task at a time.
+    pub(crate) async fn turn(&self) -> Permit {
+        self.turn.acquire(1).await
+    }
+
+    /// Leaves stripes from `below` on out of the repair.
+    pub(crate) fn limit_repair(&self, below: u64) {
+        self.unsynced_below.set(below);
     }
 
     fn regions(&self, stripes: &Range<u64>) -> Range<usize> {
@@ -126,6 +158,8 @@ impl Intents {
     pub(crate) fn end(&self, stripes: &Range<u64>) {
         let state = &mut *self.state.borrow_mut();
         for region in self.regions(stripes) {
+            debug_assert!(state.writers[region] > 0, "a write ends that has not begun");
+            debug_assert!(has(&state.bits, region), "a region is cleaned while it is written");
             state.writers[region] -= 1;
             state.used[region] = self.tick.get();
         }
@@ -215,10 +249,12 @@ impl Intents {
         self.distrust();
     }
 
-    /// Whether the copies or the parity of a stripe may be wrong.
+    /// Whether the copies or the parity of a stripe may be wrong since a power cut.
     pub(crate) fn is_unsynced(&self, stripe: u64) -> bool {
         let state = self.state.borrow();
-        state.unsynced_count > 0 && has(&state.unsynced, (stripe / self.region_stripes) as usize)
+        state.unsynced_count > 0
+            && has(&state.unsynced, (stripe / self.region_stripes) as usize)
+            && stripe < self.unsynced_below.get()
     }
 
     /// The regions to repair.

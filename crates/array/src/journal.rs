@@ -6,13 +6,13 @@
 //! one after the other on the first active member; if that one fails as well, the array has lost data anyway.
 //! When the next entry does not fit, a flush, and a superblock with the number of the first valid entry, make
 //! the old entries obsolete.
+//!
+//! One member, not all: an entry is needed only while all others are there, so a copy would never be read. And whole
+//! contents, not the change of the parity: that could be applied only if it were known which of the writes have
+//! happened, which is what a power cut hides.
 
-use crate::config::{Defect, Level};
-use crate::counters::Cause;
-use crate::group::{Group, Verb};
-use crate::inner::{Inner, Stopped};
-use crate::superblock::SlotState;
-use byteway_clock::{Clock, Notify, Semaphore, SpanId};
+use crate::group::Group;
+use byteway_clock::{Clock, Notify, Permit, Semaphore};
 use byteway_content::{Content, Keep, UNIT_BYTES};
 use std::cell::Cell;
 
@@ -28,9 +28,9 @@ pub(crate) struct Journal {
     /// Units of the journal in use.
     taken: Cell<u64>,
     /// Number of the next entry.
-    pub(crate) next: Cell<u64>,
+    next: Cell<u64>,
     /// Number of the first valid entry, according to the superblocks.
-    pub(crate) from: Cell<u64>,
+    from: Cell<u64>,
     in_flight: Cell<u32>,
     done: Notify,
 }
@@ -59,7 +59,61 @@ impl Journal {
 
     /// Empties the journal: no stripe needs the entries any more.
     pub(crate) fn forget(&self) {
+        debug_assert!(self.from.get() <= self.next.get(), "entries are obsolete that were never numbered");
         self.from.set(self.next.get());
+    }
+
+    /// Number of the first valid entry, according to the superblocks.
+    pub(crate) fn from(&self) -> u64 {
+        self.from.get()
+    }
+
+    /// Takes over the number of the first valid entry from the superblocks.
+    pub(crate) fn restore(&self, from: u64) {
+        debug_assert_eq!(self.taken.get(), 0, "an entry was written before the journal was known");
+        self.from.set(from);
+        self.next.set(from);
+    }
+
+    /// An entry was found on the member: the next one has a greater number.
+    pub(crate) fn pass(&self, number: u64) {
+        debug_assert!(number >= self.next.get(), "entries are replayed in the order of their numbers");
+        self.next.set(number + 1);
+    }
+
+    /// Waits for the turn to begin an entry.
+    pub(crate) async fn turn(&self) -> Permit {
+        self.turn.acquire(1).await
+    }
+
+    /// Whether `units` more fit into a journal of `units_max`.
+    pub(crate) fn fits(&self, units: u64, units_max: u64) -> bool {
+        self.taken.get() + units <= units_max
+    }
+
+    /// Begins an entry of `units`, which fit. Returns it, its number, and its offset in the journal. The caller has the
+    /// turn.
+    pub(crate) fn begin(&self, units: u64) -> (Entry<'_>, u64, u64) {
+        let (number, at) = (self.next.get(), self.taken.get());
+        debug_assert!(number >= self.from.get(), "an entry would be obsolete when it is written");
+        self.taken.set(at + units);
+        self.next.set(number + 1);
+        self.in_flight.set(self.in_flight.get() + 1);
+        (Entry(self), number, at)
+    }
+
+    /// Waits until the writes of all entries have ended. The caller has the turn.
+    pub(crate) async fn drain(&self) {
+        while self.in_flight.get() > 0 {
+            self.done.notified().await;
+        }
+    }
+
+    /// Begins again at the start: the superblocks say that all entries are obsolete.
+    pub(crate) fn rewind(&self) {
+        debug_assert_eq!(self.in_flight.get(), 0, "an entry is overwritten while its writes are in flight");
+        debug_assert_eq!(self.from.get(), self.next.get(), "an entry is overwritten that is still valid");
+        self.taken.set(0);
     }
 }
 
@@ -68,125 +122,31 @@ pub(crate) struct Entry<'a>(&'a Journal);
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
+        debug_assert!(self.0.in_flight.get() > 0, "an entry ends that has not begun");
         self.0.in_flight.set(self.0.in_flight.get() - 1);
         self.0.done.notify_all();
     }
 }
 
-impl Inner {
-    /// The member that holds the journal: the first active one according to the superblocks. A member whose
-    /// rebuild has just ended is not among these yet, and a power cut would leave its journal unnoticed.
-    fn journal_slot(&self) -> Option<usize> {
-        let slots = self.slots.borrow();
-        let mut both = slots.states.iter().zip(&slots.durable);
-        both.position(|(state, durable)| (*state, *durable) == (SlotState::Active, SlotState::Active))
-    }
-
-    /// Makes the writes of `group`, all of one stripe, durable in the journal. They must then be carried out
-    /// before the result is dropped.
-    pub(crate) async fn journal_entry(
-        &self,
-        span: SpanId,
-        stripe: u64,
-        group: &Group,
-    ) -> Result<Option<Entry<'_>>, Stopped> {
-        if self.config.defect.has(Defect::NoJournal) || self.layout.level != Level::Raid5 {
-            return Ok(None);
-        }
-        let journal = &self.journal;
-        let units = 1 + group.pieces.borrow()[..group.len()].iter().map(|piece| piece.count).sum::<u64>();
-        let turn = journal.turn.acquire(1).await;
-        if journal.taken.get() + units > self.area.journal_units {
-            self.empty_journal().await?;
-        }
-        let at = self.area.journal + journal.taken.get();
-        journal.taken.set(journal.taken.get() + units);
-        let number = journal.next.get();
-        journal.next.set(number + 1);
-        journal.in_flight.set(journal.in_flight.get() + 1);
-        let entry = Entry(journal);
-        drop(turn);
-        let slot = self.journal_slot().ok_or(Stopped::Broken)?;
-        debug_assert!(
-            group.pieces.borrow()[..group.len()]
-                .iter()
-                .all(|piece| piece.first / self.layout.chunk == stripe),
-            "an entry is of one stripe"
-        );
-        let log = self.group(span, false);
-        log.add(slot, Verb::Write(true), at, units, |contents| encode(self, number, stripe, group, contents));
-        self.exchange(&log, Cause::Log).await;
-        self.counting.count(|counters| counters.journal_entries += 1);
-        if self.is_broken() { Err(Stopped::Broken) } else { Ok(Some(entry)) }
-    }
-
-    /// Makes all entries obsolete. The caller has the turn.
-    async fn empty_journal(&self) -> Result<(), Stopped> {
-        let journal = &self.journal;
-        while journal.in_flight.get() > 0 {
-            journal.done.notified().await;
-        }
-        self.flush_members(SpanId::NONE).await;
-        journal.forget();
-        self.write_superblocks().await;
-        journal.taken.set(0);
-        if self.is_broken() { Err(Stopped::Broken) } else { Ok(()) }
-    }
-
-    /// Replays the journaled writes of stripes that `states` cannot repair, and empties the journal.
-    pub(crate) async fn replay(&self) {
-        let Some(slot) = self.journal_slot() else { return };
-        let group = self.group(SpanId::NONE, false);
-        let (index, _) = group.add_read(slot, self.area.journal, self.area.journal_units);
-        if !self.exchange(&group, Cause::Log).await {
-            return; // only if the array is broken
-        }
-        let mut contents = Vec::new();
-        group.take(index, 0, self.area.journal_units as usize, |_, content| contents.push(content));
-        drop(group);
-        let mut entries = Vec::new();
-        let mut at = 0;
-        while at < contents.len() {
-            let entry = decode(self, &contents[at..]).filter(|entry| entry.number >= self.journal.from.get());
-            at += entry.as_ref().map_or(1, |entry| entry.units);
-            if let Some(entry) = entry {
-                entries.push((entry, at));
-            }
-        }
-        entries.sort_by_key(|(entry, _)| entry.number);
-        for (entry, end) in &entries {
-            self.journal.next.set(entry.number + 1);
-            if !self.is_degraded(entry.stripe) {
-                continue; // rebuilt since: its region's mark decides about repair
-            }
-            let group = self.group(SpanId::NONE, false);
-            let mut from = end - entry.units + 1;
-            for (slot, first, count) in &entry.runs {
-                let run = &contents[from..from + *count as usize];
-                if self.has(*slot, entry.stripe) {
-                    group.add_write(*slot, *first, false, run.iter().cloned());
-                }
-                from += *count as usize;
-            }
-            self.exchange(&group, Cause::Repair).await;
-            self.counting.count(|counters| counters.journal_replayed += 1);
-        }
-        self.flush_members(SpanId::NONE).await;
-        self.journal.forget();
-    }
-}
-
 /// A decoded entry, without its data.
-struct FoundEntry {
-    number: u64,
-    stripe: u64,
+pub(crate) struct FoundEntry {
+    pub(crate) number: u64,
+    pub(crate) stripe: u64,
     /// Units of the entry, including its head.
-    units: usize,
+    pub(crate) units: usize,
     /// Slot, first unit, units.
-    runs: Vec<(usize, u64, u64)>,
+    pub(crate) runs: Vec<(usize, u64, u64)>,
 }
 
-fn encode(inner: &Inner, number: u64, stripe: u64, group: &Group, contents: &mut Vec<Content>) {
+/// What entries of an array are held against when they are decoded.
+pub(crate) struct Form<'a> {
+    pub(crate) uuid: &'a [u8; 16],
+    pub(crate) members: usize,
+    pub(crate) data_units: u64,
+}
+
+/// Encodes an entry: a head, then the contents of the group's writes.
+pub(crate) fn encode(uuid: &[u8; 16], number: u64, stripe: u64, group: &Group, contents: &mut Vec<Content>) {
     let mut head = [0; UNIT_BYTES];
     let pieces = group.pieces.borrow();
     let pieces = &pieces[..group.len()];
@@ -203,15 +163,15 @@ fn encode(inner: &Inner, number: u64, stripe: u64, group: &Group, contents: &mut
         run[12..].copy_from_slice(&(piece.slot as u32).to_le_bytes());
         contents.extend_from_slice(&piece.contents);
     }
-    let sum = checksum(inner, &head, &contents[1..]);
+    let sum = checksum(uuid, &head, &contents[1..]);
     head[8..12].copy_from_slice(&sum.to_le_bytes());
     contents[0] = Content::of(&head, Keep::Bytes);
 }
 
 /// Checksum over the array's identity, the head and the data. It rejects anything that only looks like an
 /// entry.
-fn checksum(inner: &Inner, head: &[u8; UNIT_BYTES], contents: &[Content]) -> u32 {
-    let mut sum = crc32c::crc32c(&inner.config.uuid);
+fn checksum(uuid: &[u8; 16], head: &[u8; UNIT_BYTES], contents: &[Content]) -> u32 {
+    let mut sum = crc32c::crc32c(uuid);
     sum = crc32c::crc32c_append(sum, &head[16..]);
     let mut unit = [0; UNIT_BYTES];
     for content in contents {
@@ -222,7 +182,7 @@ fn checksum(inner: &Inner, head: &[u8; UNIT_BYTES], contents: &[Content]) -> u32
 }
 
 /// Decodes the entry at the start of `contents`; `None` if there is none or it is incomplete.
-fn decode(inner: &Inner, contents: &[Content]) -> Option<FoundEntry> {
+pub(crate) fn decode(form: &Form<'_>, contents: &[Content]) -> Option<FoundEntry> {
     let first = contents.first()?;
     let mut head = [0; UNIT_BYTES];
     first.write_to(&mut head);
@@ -242,10 +202,10 @@ fn decode(inner: &Inner, contents: &[Content]) -> Option<FoundEntry> {
     let runs: Vec<(usize, u64, u64)> = (0..count).map(run).collect();
     let is_within = |(slot, first, count): &(usize, u64, u64)| {
         let end = first.checked_add(*count);
-        *slot < inner.layout.members && end.is_some_and(|end| end <= inner.area.data_units)
+        *slot < form.members && end.is_some_and(|end| end <= form.data_units)
     };
     let units = 1 + runs.iter().map(|run| run.2).sum::<u64>() as usize;
     let data = contents.get(1..units)?;
-    let is_whole = runs.iter().all(is_within) && word(8) == checksum(inner, &head, data);
+    let is_whole = runs.iter().all(is_within) && word(8) == checksum(form.uuid, &head, data);
     is_whole.then(|| FoundEntry { number: long(16), stripe: long(24), units, runs })
 }

@@ -12,14 +12,16 @@
 //! | `layout` | the arithmetic of the levels, from units to members |
 //! | `area` | the array's own state on every member |
 //! | `superblock` | the array's identity and member states, on every member |
-//! | `inner` | the parts of an array; sending to members |
+//! | `slots`, `gate` | members and their states; what keeps writes out while these change |
+//! | `core` | what an array is made of; sending to members |
 //! | `group`, `port` | requests to members, and the tasks that send them |
 //! | `read` | reads, and reconstruction of missing units |
 //! | `write`, `parity` | writes; for level 5, with parity |
-//! | `xor` | parity of units |
-//! | `state` | failures of members |
+//! | `xor`, `scratch` | parity of units; memory used again |
+//! | `durable`, `record` | its own state made durable; the controller's record |
+//! | `failures` | failures of members |
 //! | `intent` | the write-intent log |
-//! | `journal` | the journal of degraded stripes |
+//! | `journal`, `journaling` | the journal of degraded stripes; its use |
 //! | `lost` | units whose content is lost |
 //! | `rebuild` | progress of a rebuild |
 //! | `upkeep` | repair after a power cut, rebuilding |
@@ -120,18 +122,24 @@ pub mod array;
 mod assemble;
 pub mod bridge;
 pub mod config;
+mod core;
 pub mod counters;
+mod durable;
+mod failures;
+mod gate;
 mod group;
-mod inner;
 mod intent;
 mod journal;
+mod journaling;
 mod layout;
 mod lost;
 mod parity;
 mod port;
 mod read;
 mod rebuild;
-mod state;
+mod record;
+mod scratch;
+mod slots;
 mod superblock;
 mod upkeep;
 mod write;

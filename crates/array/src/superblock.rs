@@ -1,7 +1,9 @@
 //! The superblock: state of the array on every member, one atomic unit, in two locations in turn.
 
 use crate::config::{Level, MEMBERS_MAX};
+use byteway_clock::{Clock, Permit, Semaphore};
 use byteway_content::{Content, Keep, UNIT_BYTES};
+use std::cell::Cell;
 
 const MAGIC: [u8; 8] = *b"BytwyAry";
 const VERSION: u32 = 1;
@@ -34,6 +36,42 @@ impl SlotState {
             SlotState::Rebuilding { mark } => stripe < mark,
             SlotState::Failed => false,
         }
+    }
+}
+
+/// The turn to write superblocks, and their number.
+pub(crate) struct Superblocks {
+    turn: Semaphore,
+    events: Cell<u64>,
+}
+
+impl Superblocks {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        Superblocks { turn: Semaphore::new(clock, 1), events: Cell::new(0) }
+    }
+
+    /// Waits for the turn to write superblocks: one task at a time, so that a place is not overwritten whose number the
+    /// other one lacks yet.
+    pub(crate) async fn turn(&self) -> Permit {
+        self.turn.acquire(1).await
+    }
+
+    /// Number of the newest superblocks.
+    pub(crate) fn events(&self) -> u64 {
+        self.events.get()
+    }
+
+    /// Takes over the number of the superblocks that assembly found.
+    pub(crate) fn restore(&self, events: u64) {
+        debug_assert_eq!(self.events.get(), 0, "superblocks were written before the newest were known");
+        self.events.set(events);
+    }
+
+    /// Number of the superblocks to be written now. The caller has the turn.
+    pub(crate) fn advance(&self) -> u64 {
+        debug_assert_eq!(self.turn.available(), 0, "superblocks are written in turn");
+        self.events.set(self.events.get() + 1);
+        self.events.get()
     }
 }
 

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`nvram`] | the memory, which keeps its contents without power |
 //! | `stream` | detection of sequential streams among writes |
-//! | `drain` | draining of the memory to the members |
+//! | `core` | what a bridge is made of; how units enter the memory |
+//! | `draining`, `drain` | what is to be drained; draining to the members |
 //!
 //! **Order.** Writes of a unit enter the memory, or pass through, one at a time. A write that passes through
 //! leaves out the units of which the memory holds data: those are changed there, otherwise a later drain
@@ -17,83 +18,38 @@
 //!
 //! What it does not do: it caches no reads.
 
+mod config;
+mod core;
 mod drain;
+mod draining;
 pub mod nvram;
 mod stream;
 
+pub use config::{BridgeCounters, NvramConfig};
+
+use self::core::Core;
 use crate::array::Array;
-use byteway_clock::{Awaited, Clock, Notify, RangeLock, RangeLocks, RangeUse, SpanId, Stage, TaskId};
-use byteway_content::{Content, MARRED_BYTES, UNIT_BYTES};
-use byteway_firmware::{MediaError, WorkContext, WorkKind};
-use drain::Draining;
+use byteway_clock::{Clock, Notify, RangeLock, RangeLocks, RangeUse, SpanId, Stage};
+use byteway_content::{Content, UNIT_BYTES};
+use byteway_firmware::{MediaError, WorkContext};
+use draining::Draining;
 use nvram::{Nvram, merged, parts_of};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use stream::Streams;
 
-/// Parameters of a bridge's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NvramConfig {
-    /// Capacity in bytes, at least 64 KiB.
-    pub bytes: u64,
-    /// Maximum length of a write that enters the memory, in bytes.
-    pub small_bytes: u64,
-    /// Maximum distance in bytes from the end of another write at which a write belongs to its stream.
-    pub stream_window: u64,
-    /// Maximum drain writes in flight to the array.
-    pub drain_depth: u32,
-    /// Writes that pass through are acknowledged only once they survive a power cut on the members.
-    pub is_through: bool,
-    /// Units of a row, at least 1, in which only one write that passes through is in flight at a time, for
-    /// members that map whole rows.
-    pub row_units: u64,
-}
-
-/// Counters of a bridge.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BridgeCounters {
-    /// Writes taken into the memory.
-    pub writes_taken: u64,
-    /// Writes that passed through, as a whole or except for units in the memory.
-    pub writes_passed: u64,
-    /// Small writes that passed through because they belonged to a sequential stream.
-    pub writes_of_streams: u64,
-    /// Times that a write waited for free memory.
-    pub waits: u64,
-    /// Drain writes to the array.
-    pub drains: u64,
-    /// Units of these writes.
-    pub units_drained: u64,
-    /// Units read from the memory.
-    pub units_read: u64,
-}
-
-pub(super) struct Inner {
-    array: Array,
-    clock: Clock,
-    config: NvramConfig,
-    nvram: RefCell<Nvram>,
-    streams: RefCell<Streams>,
-    locks: RangeLocks,
-    draining: Draining,
-    /// Notified when memory has become free, or never will.
-    drained: Notify,
-    counters: Cell<BridgeCounters>,
-    tasks: RefCell<Vec<TaskId>>,
-}
-
 /// A cache in front of an array. Cheap to clone. The conditions on [`Array`]'s futures apply to its futures,
 /// too.
 #[derive(Clone)]
-pub struct Bridge(Rc<Inner>);
+pub struct Bridge(Rc<Core>);
 
 impl Bridge {
     /// A bridge in front of `array`, with the memory that an earlier one has left, or a new one. Its work is
-    /// done at the array's site: [`WorkKind::Buffer`] for each unit, and the DRAM there is the memory.
+    /// done at the array's site: [`WorkKind::Buffer`](byteway_firmware::WorkKind::Buffer) for each unit, and the DRAM there is the memory.
     pub fn new(clock: &Clock, array: Array, config: NvramConfig, nvram: Nvram) -> Bridge {
         let config = NvramConfig { bytes: config.bytes.max(64 << 10), ..config };
-        let bridge = Bridge(Rc::new(Inner {
+        let bridge = Bridge(Rc::new(Core {
             array,
             clock: clock.clone(),
             config,
@@ -105,11 +61,11 @@ impl Bridge {
             counters: Cell::default(),
             tasks: RefCell::default(),
         }));
-        let inner = &bridge.0;
-        let mut tasks = vec![clock.spawn("bridge's memory", drain::run(inner.clone()))];
+        let core = &bridge.0;
+        let mut tasks = vec![clock.spawn("bridge's memory", drain::run(core.clone()))];
         let workers = 0..config.drain_depth.max(1);
-        tasks.extend(workers.map(|_| clock.spawn("bridge's drain", drain::work(inner.clone()))));
-        inner.tasks.replace(tasks);
+        tasks.extend(workers.map(|_| clock.spawn("bridge's drain", drain::work(core.clone()))));
+        core.tasks.replace(tasks);
         bridge
     }
 
@@ -154,16 +110,16 @@ impl Bridge {
     ) -> Result<(), MediaError> {
         self.check(first, count.into())?;
         let context = context.into();
-        let inner = &*self.0;
+        let core = &*self.0;
         // Captured now: these are the oldest contents that may be returned, and a drain may release them
         // meanwhile.
         let held: Vec<(u64, Content, u8)> = {
-            let nvram = inner.nvram.borrow();
+            let nvram = core.nvram.borrow();
             let units = first..first + u64::from(count);
             units.filter_map(|unit| nvram.get(unit).map(|(content, parts)| (unit, content, parts))).collect()
         };
         if held.is_empty() {
-            return inner.array.read(context, first, count, out).await;
+            return core.array.read(context, first, count, out).await;
         }
         out.clear();
         out.resize(count as usize, Content::Zero);
@@ -171,20 +127,20 @@ impl Bridge {
         let (mut at, mut run) = (first, Vec::new());
         for stop in whole.chain([first + u64::from(count)]) {
             if at < stop {
-                inner.array.read(context, at, (stop - at) as u32, &mut run).await?;
+                core.array.read(context, at, (stop - at) as u32, &mut run).await?;
                 let into = out[(at - first) as usize..].iter_mut();
                 into.zip(run.drain(..)).for_each(|(into, content)| *into = content);
             }
             at = stop + 1;
         }
-        let keep = inner.array.config().keep;
+        let keep = core.array.config().keep;
         let units = held.len() as u64;
         for (unit, content, parts) in held {
             let into = &mut out[(unit - first) as usize];
             *into = merged(into, &content, parts, keep);
         }
-        inner.count(|counters| counters.units_read += units);
-        inner.pass_memory(context, "out of the bridge's memory", units * UNIT_BYTES as u64).await;
+        core.count(|counters| counters.units_read += units);
+        core.pass_memory(context, "out of the bridge's memory", units * UNIT_BYTES as u64).await;
         Ok(())
     }
 
@@ -216,36 +172,36 @@ impl Bridge {
         durable: bool,
         is_small: bool,
     ) -> Result<(), MediaError> {
-        let inner = &*self.0;
+        let core = &*self.0;
         if is_small {
-            inner.count(|counters| counters.writes_taken += 1);
-            let taken = inner.take(context, first, contents).await;
+            core.count(|counters| counters.writes_taken += 1);
+            let taken = core.take(context, first, contents).await;
             contents.clear();
             return taken;
         }
-        inner.count(|counters| counters.writes_passed += 1);
-        let durable = durable || inner.config.is_through;
+        core.count(|counters| counters.writes_passed += 1);
+        let durable = durable || core.config.is_through;
         let units = first..first + contents.len() as u64;
         let has_any = {
-            let nvram = inner.nvram.borrow();
+            let nvram = core.nvram.borrow();
             units.clone().any(|unit| nvram.has(unit))
         };
         if !has_any {
-            return inner.array.write(context, first, contents, durable).await;
+            return core.array.write(context, first, contents, durable).await;
         }
         let mut rest: Vec<Content> = std::mem::take(contents);
         let mut at = first;
         while !rest.is_empty() {
             let (is_held, count) = {
-                let nvram = inner.nvram.borrow();
+                let nvram = core.nvram.borrow();
                 let is_held = nvram.has(at);
                 let run = (at..).take(rest.len()).take_while(|unit| nvram.has(*unit) == is_held);
                 (is_held, run.count())
             };
             let later = rest.split_off(count);
             match is_held {
-                true => inner.take(context, at, &rest).await?,
-                false => inner.array.write(context, at, &mut rest, durable).await?,
+                true => core.take(context, at, &rest).await?,
+                false => core.array.write(context, at, &mut rest, durable).await?,
             }
             rest = later;
             at += count as u64;
@@ -275,22 +231,22 @@ impl Bridge {
     ) -> Result<(), MediaError> {
         self.check(unit, 1)?;
         let context = context.into();
-        let inner = &*self.0;
+        let core = &*self.0;
         let Some(parts) = parts_of(offset, bytes) else { return Err(MediaError::OutOfRange) };
         let at = unit * UNIT_BYTES as u64 + u64::from(offset);
-        let is_small = inner.is_small(at, bytes.into(), command_bytes);
-        let _lock = self.lock(context.span, inner.locked(unit..unit + 1, is_small)).await;
-        if is_small || inner.nvram.borrow().has(unit) {
-            inner.count(|counters| match is_small {
+        let is_small = core.is_small(at, bytes.into(), command_bytes);
+        let _lock = self.lock(context.span, core.locked(unit..unit + 1, is_small)).await;
+        if is_small || core.nvram.borrow().has(unit) {
+            core.count(|counters| match is_small {
                 true => counters.writes_taken += 1,
                 false => counters.writes_passed += 1,
             });
-            return inner.take_part(context, unit, content, parts).await;
+            return core.take_part(context, unit, content, parts).await;
         }
-        inner.count(|counters| counters.writes_passed += 1);
-        let durable = durable || inner.config.is_through;
-        if inner.array.takes_parts(offset, bytes) {
-            return inner.array.write_part(context, unit, offset, bytes, content, durable).await;
+        core.count(|counters| counters.writes_passed += 1);
+        let durable = durable || core.config.is_through;
+        if core.array.takes_parts(offset, bytes) {
+            return core.array.write_part(context, unit, offset, bytes, content, durable).await;
         }
         let mut whole = [0; UNIT_BYTES];
         content.write_to(&mut whole);
@@ -299,7 +255,7 @@ impl Bridge {
             unit[range.clone()].copy_from_slice(&whole[range]);
             *marred &= !parts;
         };
-        inner.array.edit(context, unit, edit, durable).await
+        core.array.edit(context, unit, edit, durable).await
     }
 
     /// Same as [`Array::edit`].
@@ -362,16 +318,16 @@ impl Bridge {
     /// # Errors
     /// Same as [`Array::shutdown`]; data that could not be drained stay in the memory.
     pub async fn shutdown(&self, span: SpanId) -> Result<(), MediaError> {
-        let inner = &*self.0;
-        inner.draining.empty(true);
-        while inner.nvram.borrow().drainable() > 0 && !inner.draining.is_stuck() {
-            inner.drained.notified().await;
+        let core = &*self.0;
+        core.draining.empty(true);
+        while core.nvram.borrow().drainable() > 0 && !core.draining.is_stuck() {
+            core.drained.notified().await;
         }
-        inner.draining.empty(false);
-        if inner.draining.is_stuck() {
+        core.draining.empty(false);
+        if core.draining.is_stuck() {
             return Err(MediaError::Failed);
         }
-        inner.array.shutdown(span).await
+        core.array.shutdown(span).await
     }
 
     /// Same as [`Array::exchange`].
@@ -391,9 +347,9 @@ impl Bridge {
 
     /// Ends its tasks and the array's, as a power cut does.
     pub fn stop(&self) {
-        let inner = &*self.0;
-        inner.tasks.take().into_iter().for_each(|task| inner.clock.kill(task));
-        inner.array.stop();
+        let core = &*self.0;
+        core.tasks.take().into_iter().for_each(|task| core.clock.kill(task));
+        core.array.stop();
     }
 
     /// Cuts the power: ends all tasks, and returns the non-volatile memory. Call once.
@@ -433,100 +389,5 @@ impl BridgeExchange {
         let bytes = UNIT_BYTES as u64;
         let is_small = self.bridge.0.is_small(self.unit * bytes, bytes, bytes);
         self.bridge.write_locked(span.into(), self.unit, contents, durable, is_small).await
-    }
-}
-
-impl Inner {
-    /// The range that a write of these units locks: whole rows if it passes through.
-    fn locked(&self, units: Range<u64>, is_small: bool) -> Range<u64> {
-        let row = self.config.row_units;
-        match is_small || row <= 1 {
-            true => units,
-            false => units.start / row * row..units.end.div_ceil(row) * row,
-        }
-    }
-
-    fn count(&self, count: impl FnOnce(&mut BridgeCounters)) {
-        let mut counters = self.counters.get();
-        count(&mut counters);
-        self.counters.set(counters);
-    }
-
-    /// Whether a write of `bytes`, or a piece of a command of `command_bytes`, goes to the memory.
-    fn is_small(&self, at: u64, bytes: u64, command_bytes: u64) -> bool {
-        let goes_on = self.streams.borrow_mut().goes_on(at, bytes);
-        let is_short = command_bytes <= self.config.small_bytes;
-        if goes_on && is_short {
-            self.count(|counters| counters.writes_of_streams += 1);
-        }
-        is_short && !goes_on
-    }
-
-    /// Whether the memory is more than half full.
-    fn is_filling(&self) -> bool {
-        self.nvram.borrow().bytes() > self.config.bytes / 2
-    }
-
-    /// Takes whole units into the memory, waiting for free space.
-    async fn take(&self, context: WorkContext, first: u64, contents: &[Content]) -> Result<(), MediaError> {
-        let count = contents.len() as u64;
-        self.array.0.work(context, WorkKind::Buffer, count).await;
-        self.pass_memory(context, "into the bridge's memory", count * UNIT_BYTES as u64).await;
-        for (unit, content) in (first..).zip(contents) {
-            self.admit(context, unit, u8::MAX).await?;
-            self.nvram.borrow_mut().put(unit, content.clone(), u8::MAX, self.array.config().keep);
-        }
-        self.draining.look(self.is_filling());
-        Ok(())
-    }
-
-    async fn take_part(
-        &self,
-        context: WorkContext,
-        unit: u64,
-        content: &Content,
-        parts: u8,
-    ) -> Result<(), MediaError> {
-        self.array.0.work(context, WorkKind::Buffer, 1).await;
-        let bytes = u64::from(parts.count_ones()) * MARRED_BYTES as u64;
-        self.pass_memory(context, "into the bridge's memory", bytes).await;
-        self.admit(context, unit, parts).await?;
-        self.nvram.borrow_mut().put(unit, content.clone(), parts, self.array.config().keep);
-        self.draining.look(self.is_filling());
-        Ok(())
-    }
-
-    /// Waits for space for blocks of a unit.
-    async fn admit(&self, context: WorkContext, unit: u64, parts: u8) -> Result<(), MediaError> {
-        let mut has_waited = false;
-        loop {
-            let is_full = {
-                let nvram = self.nvram.borrow();
-                nvram.bytes() + nvram.growth(unit, parts) > self.config.bytes
-            };
-            if !is_full {
-                break;
-            }
-            if self.draining.is_stuck() || self.nvram.borrow().drainable() == 0 {
-                return Err(MediaError::Failed);
-            }
-            if !has_waited {
-                self.count(|counters| counters.waits += 1);
-                has_waited = true;
-            }
-            self.draining.look(true);
-            self.drained.notified().await;
-        }
-        if has_waited {
-            self.clock.spans().wait(context.span, self.clock.now(), Awaited::Buffer);
-        }
-        Ok(())
-    }
-
-    /// Waits for bytes to pass the memory's port.
-    async fn pass_memory(&self, context: WorkContext, what: &'static str, bytes: u64) {
-        let passage = self.array.placement().site(WorkKind::Buffer).dram(what, bytes);
-        self.clock.sleep_until(passage.arrival).await;
-        self.clock.spans().charge_split(context.span, self.clock.now(), passage.queued, Stage::Dram);
     }
 }

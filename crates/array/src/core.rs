@@ -1,28 +1,33 @@
-//! The parts of an array, and how they send to members.
+//! What an array is made of, and how it sends to members. What it does is in the files above this one, each of which
+//! knows those below it.
 
 use crate::area::Area;
-use crate::config::{ArrayConfig, Level};
+use crate::config::{ArrayConfig, Defect, Level};
 use crate::counters::{Cause, Counting};
+use crate::gate::Gate;
 use crate::group::{Groups, LentGroup, Verb};
 use crate::intent::Intents;
 use crate::journal::Journal;
 use crate::layout::Layout;
 use crate::lost::Lost;
 use crate::port::Port;
-use crate::read::Fragment;
 use crate::rebuild::Rebuild;
-use crate::superblock::SlotState;
+use crate::record::Record;
+use crate::scratch::Scratch;
+use crate::slots::Slots;
+use crate::superblock::Superblocks;
 use byteway_clock::{
     Clock, Delay, Notify, RangeLock, RangeLocks, RangeUse, Semaphore, SpanId, Stage, TaskId,
 };
-use byteway_content::{Content, UNIT_BYTES};
+use byteway_content::UNIT_BYTES;
 use byteway_firmware::{Placement, WorkContext, WorkKind};
 use byteway_member::{MemberError, MemberLost};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-pub(crate) struct Inner {
+/// An array, shared by its tasks.
+pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) placement: Placement,
     pub(crate) config: ArrayConfig,
@@ -36,23 +41,15 @@ pub(crate) struct Inner {
     pub(crate) groups: Groups,
     pub(crate) intents: Intents,
     pub(crate) lost: RefCell<Lost>,
+    /// Turn to write the bitmaps of lost units: one task at a time.
+    pub(crate) lost_turn: Semaphore,
     pub(crate) journal: Journal,
+    pub(crate) superblocks: Superblocks,
+    pub(crate) record: RefCell<Record>,
     pub(crate) counting: Counting,
     /// The last rebuild.
     pub(crate) rebuild: Cell<Option<Rebuild>>,
     pub(crate) gate: Gate,
-    /// Turn to write superblocks: one task at a time.
-    pub(crate) superblock_turn: Semaphore,
-    /// Stripes from here on need no repair, whatever their region's mark: they were degraded at the power
-    /// cut.
-    pub(crate) unsynced_below: Cell<u64>,
-    pub(crate) events: Cell<u64>,
-    /// Event number with which each slot's member joined.
-    pub(crate) joined: RefCell<Vec<u32>>,
-    /// Turn to write the bitmaps of lost units: one task at a time.
-    pub(crate) lost_turn: Semaphore,
-    pub(crate) record: RefCell<Option<Rc<[u8]>>>,
-    pub(crate) record_number: Cell<u64>,
     /// Notified when the health may have become worse.
     pub(crate) health_changed: Notify,
     /// Notified when a member may have failed.
@@ -61,74 +58,8 @@ pub(crate) struct Inner {
     pub(crate) upkeep: Notify,
     /// Host I/Os in flight.
     pub(crate) attending: Cell<u32>,
-    /// Reusable vectors for dividing reads.
-    pub(crate) fragments: RefCell<Vec<Vec<Fragment>>>,
-    /// Reusable vectors.
-    pub(crate) scratch: RefCell<Vec<Vec<Content>>>,
+    pub(crate) scratch: Scratch,
     pub(crate) tasks: RefCell<Vec<TaskId>>,
-}
-
-/// The members and their states.
-pub(crate) struct Slots {
-    pub(crate) ports: Vec<Option<Rc<Port>>>,
-    pub(crate) states: Vec<SlotState>,
-    /// States that are durable on the members.
-    pub(crate) durable: Vec<SlotState>,
-    /// For each slot being rebuilt: the stripe below which the new member is durably complete.
-    pub(crate) flushed: Vec<u64>,
-    /// Slots that have failed since, with their previous states.
-    pub(crate) failed: Vec<(usize, SlotState)>,
-    /// Too many members have failed.
-    pub(crate) is_broken: bool,
-}
-
-/// Keeps writes out while the members' states change.
-pub(crate) struct Gate {
-    pub(crate) is_closed: Cell<bool>,
-    pub(crate) in_flight: Cell<u32>,
-    /// Notified when a slot has failed.
-    pub(crate) failed: Notify,
-    pub(crate) drained: Notify,
-    pub(crate) opened: Notify,
-}
-
-impl Gate {
-    pub(crate) fn new(clock: &Clock) -> Self {
-        let notify = || Notify::new(clock);
-        Gate {
-            is_closed: Cell::default(),
-            in_flight: Cell::default(),
-            failed: notify(),
-            drained: notify(),
-            opened: notify(),
-        }
-    }
-
-    /// Waits until a state change in progress is durable.
-    pub(crate) async fn open(&self) {
-        while self.is_closed.get() {
-            self.opened.notified().await;
-        }
-    }
-
-    /// Enters the gate: states do not change until the result is dropped.
-    pub(crate) async fn enter(&self) -> Entered<'_> {
-        self.open().await;
-        self.in_flight.set(self.in_flight.get() + 1);
-        Entered(self)
-    }
-}
-
-/// A write in flight.
-pub(crate) struct Entered<'a>(&'a Gate);
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        self.0.in_flight.set(self.0.in_flight.get() - 1);
-        if self.0.in_flight.get() == 0 {
-            self.0.drained.notify_one();
-        }
-    }
 }
 
 /// A host I/O, until dropped.
@@ -140,42 +71,67 @@ impl Drop for Attending<'_> {
     }
 }
 
-/// Reason why a write was not carried out.
-pub(crate) enum Stopped {
-    /// A member failed before anything was written: retry with the others.
-    Again,
-    /// Too many members have failed.
-    Broken,
-    /// Data of the stripe that the parity needs are unreadable.
-    Unreadable,
-}
+impl Core {
+    pub(crate) fn new(
+        clock: &Clock,
+        placement: Placement,
+        config: ArrayConfig,
+        layout: Layout,
+        area: Area,
+        member_units: u64,
+        slots: Slots,
+    ) -> Core {
+        Core {
+            clock: clock.clone(),
+            placement,
+            slots: RefCell::new(slots),
+            unused: RefCell::default(),
+            locks: RangeLocks::new(clock),
+            groups: Groups::new(clock),
+            intents: Intents::new(clock, layout.stripes, layout.chunk),
+            lost: RefCell::default(),
+            lost_turn: Semaphore::new(clock, 1),
+            journal: Journal::new(clock),
+            superblocks: Superblocks::new(clock),
+            record: RefCell::default(),
+            counting: Counting::default(),
+            rebuild: Cell::default(),
+            gate: Gate::new(clock),
+            health_changed: Notify::new(clock),
+            fails: Notify::new(clock),
+            upkeep: Notify::new(clock),
+            attending: Cell::default(),
+            scratch: Scratch::default(),
+            tasks: RefCell::default(),
+            config,
+            layout,
+            area,
+            member_units,
+        }
+    }
 
-impl Inner {
     pub(crate) fn attend(&self) -> Attending<'_> {
         self.attending.set(self.attending.get() + 1);
         Attending(&self.attending)
     }
 
     pub(crate) fn is_broken(&self) -> bool {
-        self.slots.borrow().is_broken
+        self.slots.borrow().is_broken()
     }
 
     /// Whether a slot's member holds its data of a stripe.
     pub(crate) fn has(&self, slot: usize, stripe: u64) -> bool {
-        self.slots.borrow().states[slot].has(stripe)
+        self.slots.borrow().has(slot, stripe)
     }
 
     /// Whether writes of a stripe must be journaled: a member is missing according to the durable state.
     pub(crate) fn is_degraded(&self, stripe: u64) -> bool {
-        !self.slots.borrow().durable.iter().all(|state| state.has(stripe))
+        self.slots.borrow().is_degraded(stripe)
     }
 
     /// Slots with a member, rebuilt or not.
     pub(crate) fn present(&self) -> Vec<usize> {
-        let slots = self.slots.borrow();
-        let is_there =
-            |slot: &usize| slots.states[*slot] != SlotState::Failed && slots.ports[*slot].is_some();
-        (0..slots.states.len()).filter(is_there).collect()
+        self.slots.borrow().present()
     }
 
     /// Locks units against other changes; with parity, whole stripes.
@@ -191,13 +147,10 @@ impl Inner {
     /// Marks the regions of stripes before they are written. The marks are durable when this ends.
     pub(crate) async fn mark(&self, stripes: &Range<u64>) -> Marked<'_> {
         let is_logged = self.layout.level.is_redundant();
-        let marked = Marked { inner: self, stripes: stripes.clone(), is_logged };
-        if is_logged
-            && !self.intents.begin(stripes)
-            && !self.config.defect.has(crate::config::Defect::NoIntentLog)
-        {
+        let marked = Marked { intents: &self.intents, stripes: stripes.clone(), is_logged };
+        if is_logged && !self.intents.begin(stripes) && !self.config.defect.has(Defect::NoIntentLog) {
             while !self.intents.are_marked(stripes) && !self.is_broken() {
-                self.intents.written.notified().await;
+                self.intents.written().await;
             }
         }
         marked
@@ -207,18 +160,13 @@ impl Inner {
         self.groups.lend(span, is_background)
     }
 
-    /// Sends all pieces of a group.
-    pub(crate) fn send(&self, group: &LentGroup<'_>, cause: Cause) {
-        self.send_from(group, 0, cause);
-    }
-
-    /// Sends the pieces of a group from index `first` on. Pieces for missing members fail immediately.
-    pub(crate) fn send_from(&self, group: &LentGroup<'_>, first: usize, cause: Cause) {
-        let (slots, joined) = (self.slots.borrow(), self.joined.borrow());
-        for index in first..group.len() {
+    /// Sends all pieces of a group. Pieces for missing members fail immediately.
+    fn send(&self, group: &LentGroup<'_>, cause: Cause) {
+        let slots = self.slots.borrow();
+        for index in 0..group.len() {
             let (slot, verb, count) = {
                 let piece = &mut group.pieces.borrow_mut()[index];
-                piece.joined = joined[piece.slot];
+                piece.joined = slots.joined()[piece.slot];
                 (piece.slot, piece.verb, piece.count)
             };
             self.counting.count(|counters| {
@@ -242,9 +190,9 @@ impl Inner {
                     Verb::Deallocate => {}
                 }
             });
-            match &slots.ports[slot] {
-                Some(port) if slots.states[slot] != SlotState::Failed => port.send(group.shared(), index),
-                _ => group.pieces.borrow_mut()[index]
+            match slots.present_port(slot) {
+                Some(port) => port.send(group.shared(), index),
+                None => group.pieces.borrow_mut()[index]
                     .fail(MemberLost::because("the slot has no member").into()),
             }
         }
@@ -260,7 +208,7 @@ impl Inner {
     }
 
     /// Waits for the answers of a group that was sent.
-    pub(crate) async fn conclude(&self, group: &LentGroup<'_>) -> bool {
+    async fn conclude(&self, group: &LentGroup<'_>) -> bool {
         group.wait().await;
         self.clock.spans().charge(group.span.get(), self.clock.now(), Stage::Flash);
         let mut all = true;
@@ -273,7 +221,7 @@ impl Inner {
                 (pieces[index].verb, pieces[index].joined)
             };
             let is_out = verb != Verb::Read || matches!(error, MemberError::Lost(_));
-            if is_out && joined == self.joined.borrow()[slot] {
+            if is_out && joined == self.slots.borrow().joined()[slot] {
                 self.fail(slot, error);
             }
         }
@@ -294,34 +242,20 @@ impl Inner {
     /// Marks a member as failed.
     #[cold]
     pub(crate) fn fail(&self, slot: usize, error: MemberError) {
-        let mut slots = self.slots.borrow_mut();
-        let before = std::mem::replace(&mut slots.states[slot], SlotState::Failed);
-        if before == SlotState::Failed {
+        if !self.slots.borrow_mut().fail(slot, error, &self.layout) {
             return;
         }
-        if let Some(port) = &slots.ports[slot] {
-            port.give_up(MemberLost::because(error));
-        }
-        slots.failed.push((slot, before));
-        slots.is_broken = !is_complete(&self.layout, &slots.states);
-        drop(slots);
         self.counting.count(|counters| counters.members_failed += 1);
-        self.gate.is_closed.set(true);
-        self.gate.failed.notify_one();
+        self.gate.close();
         self.health_changed.notify_one();
         self.fails.notify_one();
         // Tasks that wait for marks on members must check whether enough are left.
-        self.intents.written.notify_all();
+        self.intents.wake();
     }
 
-    /// A vector for contents; return it to [`keep`](Self::keep).
-    pub(crate) fn vector(&self) -> Vec<Content> {
-        self.scratch.borrow_mut().pop().unwrap_or_default()
-    }
-
-    pub(crate) fn keep(&self, mut vector: Vec<Content>) {
-        vector.clear();
-        self.scratch.borrow_mut().push(vector);
+    /// The smallest write that every member supports, in bytes.
+    pub(crate) fn block_bytes(&self) -> u32 {
+        self.slots.borrow().ports().map(|port| port.shape.block_bytes).max().unwrap_or(4096)
     }
 
     /// Delays so that `units` more take at least their time at `rate` units a second; 0 for no limit.
@@ -335,7 +269,7 @@ impl Inner {
 
 /// Regions with writes in flight, until dropped.
 pub(crate) struct Marked<'a> {
-    inner: &'a Inner,
+    intents: &'a Intents,
     stripes: Range<u64>,
     is_logged: bool,
 }
@@ -343,16 +277,7 @@ pub(crate) struct Marked<'a> {
 impl Drop for Marked<'_> {
     fn drop(&mut self) {
         if self.is_logged {
-            self.inner.intents.end(&self.stripes);
+            self.intents.end(&self.stripes);
         }
-    }
-}
-
-/// Whether all data are readable with these members.
-pub(crate) fn is_complete(layout: &Layout, states: &[SlotState]) -> bool {
-    let is_active = |state: &SlotState| *state == SlotState::Active;
-    match layout.level {
-        Level::Raid5 => states.iter().filter(|state| !is_active(state)).count() <= 1,
-        _ => states.chunks(layout.copies).all(|copies| copies.iter().any(is_active)),
     }
 }
