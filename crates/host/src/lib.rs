@@ -53,16 +53,7 @@ mod paths;
 pub use byteway_transfer::host::{Buffer, PointerKind};
 pub use byteway_transfer::{Limits, Method, Rules};
 pub use carrier::{Carrier, Counts, TransferConfig};
-pub use client::block::{BlockError, BlockIoError, Client, ClientConfig, Direction, Opened};
-pub use client::kv::{
-    Answer, Held, KvBatch, KvBulk, KvClear, KvClient, KvConfig, KvCursor, KvError, KvFlush, KvIoError,
-    KvMismatch, KvOracle, KvOutcome, KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
-};
-pub use client::member::{MemberConfig, MemberDrive};
-pub use client::payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};
-pub use client::programs::{Execution, ProgramsClient, ProgramsError};
-pub use client::split::{SplitBuffer, SplitDone};
-pub use client::tables::{Fetched, TablesClient, TablesConfig, TablesError, TablesIoError};
+pub use client::*; // each client is listed there
 pub use driver::buffer::{IoBuffer, Part};
 pub use driver::controller::{
     Arbitration, Completion, Data, Driver, DriverConfig, KvNamespace, Namespace, QueueConfig,

@@ -17,3 +17,14 @@ pub(crate) mod payload;
 pub(crate) mod programs;
 pub(crate) mod split;
 pub(crate) mod tables;
+
+pub use block::{BlockError, BlockIoError, Client, ClientConfig, Direction, Opened};
+pub use kv::{
+    Answer, Held, KvBatch, KvBulk, KvClear, KvClient, KvConfig, KvCursor, KvError, KvFlush, KvIoError,
+    KvMismatch, KvOracle, KvOutcome, KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
+};
+pub use member::{MemberConfig, MemberDrive};
+pub use payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};
+pub use programs::{Execution, ProgramsClient, ProgramsError};
+pub use split::{SplitBuffer, SplitDone};
+pub use tables::{Fetched, TablesClient, TablesConfig, TablesError, TablesIoError};
