@@ -285,7 +285,7 @@ impl Controller {
         let (key, dh_value) = match group {
             DhGroup::Null => (None, Zeroizing::default()),
             group => {
-                let key = PrivateKey::generate(group, &endpoint)?;
+                let key = PrivateKey::generate(group, |bytes| endpoint.random(bytes))?;
                 let value = endpoint.provider().exponentiate(key.public()).await;
                 (Some(key), value)
             }

@@ -1,6 +1,5 @@
 //! Diffie-Hellman over the groups of RFC 7919, with generator 2.
 
-use crate::endpoint::{Endpoint, NoRandomness};
 use crate::primes::prime;
 use byteway_wire::fabrics::auth::DhGroup;
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
@@ -62,9 +61,12 @@ pub(crate) struct PrivateKey {
 pub(crate) struct WeakValue;
 
 impl PrivateKey {
-    /// Generates a private key in a group other than the null group.
-    pub fn generate(group: DhGroup, endpoint: &Endpoint) -> Result<PrivateKey, NoRandomness> {
-        Ok(PrivateKey { group, exponent: endpoint.random(exponent_bytes(group))? })
+    /// Generates a private key in a group other than the null group, from `random` bytes of a number.
+    pub fn generate<E>(
+        group: DhGroup,
+        random: impl FnOnce(usize) -> Result<Zeroizing<Vec<u8>>, E>,
+    ) -> Result<PrivateKey, E> {
+        Ok(PrivateKey { group, exponent: random(exponent_bytes(group))? })
     }
 
     /// The computation of the public value.

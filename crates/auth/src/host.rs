@@ -129,7 +129,7 @@ impl Login {
         let (own_value, shared) = match group {
             DhGroup::Null => (Zeroizing::default(), None),
             group => {
-                let key = PrivateKey::generate(group, &endpoint)?;
+                let key = PrivateKey::generate(group, |bytes| endpoint.random(bytes))?;
                 let work = key.shared(challenge.dh_value).map_err(|_| LoginError::Challenge)?;
                 let own = endpoint.provider().exponentiate(key.public()).await;
                 (own, Some(endpoint.provider().exponentiate(work).await))

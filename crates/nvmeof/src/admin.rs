@@ -4,7 +4,8 @@
 
 use crate::ana;
 use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, SGLS, Service, VERSION, ended};
-use crate::path::{Movement, Path, is_passed_on};
+use crate::movement::Movement;
+use crate::path::{Path, is_passed_on};
 use crate::subsystem::Subsystem;
 use crate::{discovery, discovery_admin};
 use byteway_clock::Delay;

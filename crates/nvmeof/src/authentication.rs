@@ -7,7 +7,7 @@
 
 use crate::channel::{GeneratedKeys, Terms};
 use crate::controller::{Controller, Ended, Security, ended};
-use crate::path::Movement;
+use crate::movement::Movement;
 use byteway_auth::{Concatenation, Progress, TakeError};
 use byteway_clock::{Clock, Delay, Semaphore, Time};
 use byteway_wire::fabrics::AuthRequirements;

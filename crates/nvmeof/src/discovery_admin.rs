@@ -2,7 +2,7 @@
 
 use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, SGLS, VERSION, ended};
 use crate::discovery::{BYTES_MAX, Discovery};
-use crate::path::Movement;
+use crate::movement::Movement;
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::discovery::{DiscoveryEntry, DiscoveryLog};
 use byteway_wire::nvme::identify::{ascii_field, lpa, oaes};

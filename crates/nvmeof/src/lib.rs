@@ -18,6 +18,7 @@
 //! | `admin.rs` | admin commands |
 //! | [`path`] | from the target to a drive, through a block layer or bypassing it |
 //! | [`block`] | that block layer: requests, tags, scheduler, processor time |
+//! | `movement.rs` | what data a command moves |
 //! | `merge.rs` | merging of its requests |
 //! | `split.rs` | splitting of commands that are too long or cross a boundary |
 //! | [`tcp`] | the TCP transport: PDUs in, PDUs out |
@@ -75,6 +76,7 @@ mod discovery_admin;
 mod event;
 mod host_usage;
 mod merge;
+mod movement;
 pub mod path;
 pub mod queue;
 mod shared;
@@ -89,7 +91,8 @@ pub use channel::{GeneratedKeys, Peer};
 pub use controller::{Controller, Ended};
 pub use discovery::{Directory, Discovery, Reached};
 pub use host_usage::{Credit, HostLimits, UnauthenticatedLimits};
-pub use path::{CommandContext, Movement, Path, PathConfig};
+pub use movement::Movement;
+pub use path::{CommandContext, Path, PathConfig};
 pub use queue::{Queue, QueueViolation, Target};
 pub use shared::Watching;
 pub use simulated::{SimulatedTarget, TransportCosts};

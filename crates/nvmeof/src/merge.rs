@@ -1,7 +1,7 @@
 //! Merging of requests in the block layer: a bio adjacent to a request that still waits in the scheduler
 //! joins it, and the drive executes one command for all.
 
-use crate::path::Movement;
+use crate::movement::Movement;
 use byteway_clock::{Clock, Notify};
 use byteway_wire::nvme::{Cqe, NvmOpcode, ReadWrite, Sqe, Status};
 use std::cell::RefCell;

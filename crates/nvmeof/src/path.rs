@@ -7,6 +7,7 @@
 
 use crate::block::{Begun, BlockLayer};
 use crate::merge::Offer;
+use crate::movement::Movement;
 use crate::split::{self, Part};
 use byteway_clock::{Channel, Permit, Semaphore, SpanId, Station};
 use byteway_host::{
@@ -54,17 +55,6 @@ impl Default for PathConfig {
             rules: Rules::only(Method::Prp),
         }
     }
-}
-
-/// Direction and length of a command's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Movement {
-    /// No data.
-    None,
-    /// To the drive, in bytes.
-    ToDrive(u32),
-    /// To the host, in bytes.
-    ToHost(u32),
 }
 
 /// Context in which a command goes to the drive.

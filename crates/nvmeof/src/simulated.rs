@@ -6,7 +6,8 @@
 //! of arrival and execute concurrently.
 
 use crate::discovery::Reached;
-use crate::path::{CommandContext, Movement};
+use crate::movement::Movement;
+use crate::path::CommandContext;
 use crate::queue::{Queue, Target};
 use byteway_clock::{Channel, Clock, Delay, SpanId, Stage, Station, Time};
 use byteway_host::fabric::{Connection, ToHost, ToTarget};

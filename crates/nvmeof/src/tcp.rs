@@ -3,7 +3,8 @@
 //! commands that its queue has entries for.
 
 use crate::host_usage::Credit;
-use crate::path::{CommandContext, Movement};
+use crate::movement::Movement;
+use crate::path::CommandContext;
 use crate::queue::{Queue, QueueViolation};
 use byteway_wire::fabrics::tcp::{
     ADMIN_CAPSULE_DATA_BYTES, Agreement, C2hData, CapsuleResp, Decoder, End, Event, Fatal, FatalStatus,

@@ -4,7 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `claim.rs` | a claim, and the file of claims |
-//! | `verdict.rs` | from a measurement to a verdict |
+//! | `verdict.rs`, `judgement.rs` | how well a claim was reproduced; from a measurement to a verdict |
 //! | `board.rs` | the boards, with one configuration each, and departures from it |
 //! | `load.rs` | a block load, which writes the data that it reads |
 //! | `error.rs` | why a claim could not be measured |
@@ -35,6 +35,7 @@ pub mod byteexpress;
 mod claim;
 mod error;
 mod espresso;
+mod judgement;
 mod load;
 mod nvmeof;
 mod paper;
@@ -54,6 +55,7 @@ mod work;
 pub use board::{BOARDS, Board, Departure, Reason};
 pub use claim::{Basis, Claim, ClaimsFile, Full, Needs, Tolerance, Unit, Value};
 pub use error::{ClaimError, CutError, Measured};
+pub use judgement::{Check, Judged, Measurement, Outcome, judge};
 pub use load::{Load, Pattern};
 pub use paper::{Paper, Recipe};
 pub use papers::{PAPERS, paper};
@@ -61,4 +63,4 @@ pub use plan::{ReproducePlan, RunLength};
 pub use point::{Job, Ledger, Lengths, PAYLOADS_FULL, Pairs, PointResult, Points, Spec};
 pub use report::report;
 pub use reproduction::{Agreement, Reproduction};
-pub use verdict::{Check, Judged, Measurement, Outcome, Verdict, judge};
+pub use verdict::Verdict;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::claim::ClaimsFile;
 use crate::error::Measured;
+use crate::judgement::Measurement;
 use crate::point::{Lengths, Points, Spec};
-use crate::verdict::Measurement;
 use byteway_report::Section;
 use byteway_text::error::InputError;
 

@@ -1,9 +1,10 @@
 //! The report of a reproduction: verdicts, then the paper's figures redrawn.
 
+use crate::judgement::Outcome;
 use crate::paper::Paper;
 use crate::reproduction::Reproduction;
 use crate::table::HEADER;
-use crate::verdict::{Outcome, Verdict};
+use crate::verdict::Verdict;
 use byteway_report::{Page, Section, Table, Tile, Tone};
 
 /// The report, `report.html`.

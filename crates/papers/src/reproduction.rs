@@ -32,10 +32,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::board::Departure;
 use crate::claim::{Basis, Claim, ClaimsFile, Needs};
+use crate::judgement::{Check, Outcome, agrees_with_full, judge, no_better_than_full};
 use crate::paper::Paper;
 use crate::papers::PAPERS;
 use crate::point::{Ledger, Lengths, PointResult, Points, Spec};
-use crate::verdict::{Check, Outcome, Verdict, agrees_with_full, judge, no_better_than_full};
+use crate::verdict::Verdict;
 use byteway_results::figures::Metric;
 use byteway_results::summary::{HostSummary, NetworkSummary};
 use byteway_run::probe::PointOutcome;

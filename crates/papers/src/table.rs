@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use crate::board::Departure;
 use crate::claim::Claim;
+use crate::judgement::{Judged, Outcome};
 use crate::reproduction::{Reproduction, falls_short, regressed};
-use crate::verdict::{Judged, Outcome};
 use byteway_text::table::{Cell, Column, Printout, TextTable, Width, grouped};
 
 /// Text of an empty cell.

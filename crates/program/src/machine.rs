@@ -72,6 +72,20 @@ pub struct Machine {
     counts: Counts,
 }
 
+impl Program {
+    /// Runs the program to its end, with `arguments` in R1 to R5 and at most `fuel` instructions.
+    ///
+    /// # Errors
+    /// It is stopped; the trap gives location and cause.
+    pub fn run(&self, memory: &mut impl Memory, arguments: [u64; 5], fuel: u64) -> Result<Outcome, Trap> {
+        let mut machine = Machine::new(arguments);
+        match machine.proceed(self, memory, fuel)? {
+            Progress::Ended(r0) => Ok(Outcome { r0, counts: machine.counts() }),
+            Progress::Paused => Err(machine.trap(TrapCause::OutOfFuel)),
+        }
+    }
+}
+
 impl Machine {
     /// The start of a run, with `arguments` in R1 to R5.
     pub fn new(arguments: [u64; 5]) -> Machine {

@@ -2,8 +2,6 @@
 //! lands in the middle of an instruction; that execution cannot run past the end; that R10 is never written; and that every helper exists.
 
 use crate::instruction::{FRAME, Instruction, LOAD_WIDE, alu, class, jump, mode, size};
-use crate::machine::{Machine, Outcome, Progress, Trap, TrapCause};
-use crate::memory::Memory;
 
 /// Upper limit of a program's instructions; a 64-bit immediate load counts as two.
 pub const INSTRUCTIONS_MAX: usize = 4096;
@@ -116,18 +114,6 @@ impl Program {
     /// Instructions of the program; a 64-bit immediate load is two.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
-    }
-
-    /// Runs the program to its end, with `arguments` in R1 to R5 and at most `fuel` instructions.
-    ///
-    /// # Errors
-    /// It is stopped; the trap gives location and cause.
-    pub fn run(&self, memory: &mut impl Memory, arguments: [u64; 5], fuel: u64) -> Result<Outcome, Trap> {
-        let mut machine = Machine::new(arguments);
-        match machine.proceed(self, memory, fuel)? {
-            Progress::Ended(r0) => Ok(Outcome { r0, counts: machine.counts() }),
-            Progress::Paused => Err(machine.trap(TrapCause::OutOfFuel)),
-        }
     }
 }
 

@@ -11,8 +11,8 @@ use byteway_clock::{Awaited, Delay, Stage, Time, Waits};
 use parquet::arrow::ArrowWriter;
 use parquet::errors::Result as ParquetResult;
 
-use super::Completed;
 use crate::columns::{self, Column};
+use crate::completed::Completed;
 use crate::output::{Output, OutputError, Unfinished};
 use byteway_scenario::Scenario;
 use byteway_text::number::ns;

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | this one | [`Meter`]: receives each I/O from the jobs |
+//! | `completed.rs` | [`Completed`]: an I/O as jobs report it |
 //! | `recorder.rs` | [`JobRecorder`]: latencies over the whole measured part, and their distribution |
 //! | `verbs.rs` | [`VerbRecorder`]: the same for key-value operations, by verb |
 //! | `queries.rs` | [`QueryRecorder`]: the same for queries, by executor |
@@ -48,6 +49,7 @@
 //! What it does not do: it runs nothing, and draws nothing.
 
 pub mod columns;
+mod completed;
 pub mod cost;
 pub mod figures;
 pub mod host;
@@ -71,6 +73,7 @@ mod upkeep;
 mod verbs;
 mod wear;
 
+pub use completed::Completed;
 pub use ios::IoRecorder;
 pub use queries::{Queried, QueryRecorder};
 pub use recorder::JobRecorder;
@@ -86,62 +89,19 @@ use crate::results::Curve;
 use crate::summary::{
     ClockKind, ErrorRow, JobSummary, KvSummary, SpanRow, Summary, Verification, WaitRow, span_rows, wait_rows,
 };
-use byteway_clock::{Awaited, Delay, SpanRecord, Stage, Time, Waits};
+use byteway_clock::{Awaited, Delay, SpanRecord, Stage, Time};
 use byteway_scenario::Warmup;
 use byteway_scenario::profile::Completion;
 use byteway_text::interrupt::Interrupt;
 use byteway_text::number::{ns, ratio};
 use byteway_text::progress::Progress;
 use byteway_text::table::grouped;
+use byteway_workload::JobPlan;
 use byteway_workload::kv::Verb;
 use byteway_workload::query::QueryPlace;
-use byteway_workload::{Io, JobPlan};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-
-/// A completed I/O.
-pub struct Completed {
-    /// Sequence number of the I/O, from [`Meter::number`].
-    pub number: u64,
-    /// Index of the job.
-    pub job: usize,
-    /// Index of the job's worker.
-    pub worker: u32,
-    /// The operation. A key-value operation appears as a read, a write or a trim of a number of bytes, at the
-    /// number of the key-value pair.
-    pub io: Io,
-    /// Details of a key-value operation.
-    pub operated: Option<Operated>,
-    /// Details of a query.
-    pub queried: Option<Queried>,
-    /// Bytes read, written or trimmed.
-    pub bytes: u64,
-    /// Due time: its latency begins here.
-    pub due: Time,
-    /// Time by stage.
-    pub record: SpanRecord,
-}
-
-impl Completed {
-    /// From its due time to its completion.
-    fn latency(&self) -> Delay {
-        self.record.last.since(self.due)
-    }
-
-    /// Time that an open loop's I/O waited before it could begin.
-    fn late(&self) -> Delay {
-        self.latency().saturating_sub(self.record.last.since(self.record.begin))
-    }
-
-    /// Time by stage, and of that in queues what it waited for. Waiting before it could begin is queueing.
-    fn times(&self) -> ([Delay; Stage::ALL.len()], Waits) {
-        let (mut stages, mut waits) = (self.record.stages, self.record.waits);
-        stages[Stage::Queueing as usize] += self.late();
-        waits[Awaited::Depth as usize] += self.late();
-        (stages, waits)
-    }
-}
 
 /// The part of a run that figures cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

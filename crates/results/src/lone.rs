@@ -1,7 +1,7 @@
 //! The I/O that waited out of all proportion for what should be short: a core, a lock, a link. It is lost in a mean and in most
 //! percentiles, and is usually a starved queue. That a die erases, or that the write buffer is full, takes long by itself.
 
-use super::Completed;
+use crate::completed::Completed;
 use crate::summary::JobSummary;
 use byteway_clock::{Awaited, Delay};
 use byteway_text::table::time as shown;

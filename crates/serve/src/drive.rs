@@ -4,12 +4,13 @@
 
 use crate::function::{Doorbells, Function};
 use crate::nvme_tcp;
+use crate::report::Report;
 use crate::system::System;
 use crate::vfio_user::Server;
 use crate::vfio_user::server::BindError;
 use crate::watch::{BlockWear, DriveFigures, DriveWatch, Protocol, Publisher};
 use byteway_auth::Credentials;
-use byteway_clock::{Clock, Delay, Executor, Inbox, Lateness, Stalled, Timing};
+use byteway_clock::{Clock, Delay, Executor, Inbox, Stalled, Timing};
 use byteway_device::controller::state::counters::Counters;
 use byteway_device::{ConfigError, Controller, Drive, DriveConfig};
 use byteway_flash::file::{Directory, DirectoryError, OpenReport};
@@ -127,31 +128,6 @@ impl Stop {
         // The write fails only if the counter is at its maximum, that is, after many stops.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
-}
-
-/// Statistics of a drive that was served.
-pub struct Report {
-    /// Name of the drive.
-    pub name: String,
-    /// Clients that were attached, one after the other, and controllers that hosts created over NVMe/TCP.
-    /// This and the following counters sum over all ports.
-    pub clients: u64,
-    /// Commands fetched, including admin commands.
-    pub commands: u64,
-    /// Number of reads and compares, and their bytes.
-    pub reads: (u64, u64),
-    /// Number of writes, and their bytes.
-    pub writes: (u64, u64),
-    /// Controller resets.
-    pub resets: u64,
-    /// Bytes and packets that crossed the link.
-    pub ledger: Ledger,
-    /// Posted writes to memory that the host had unmapped.
-    pub faults: u64,
-    /// Interrupt messages that could not be delivered.
-    pub interrupts_lost: u64,
-    /// Lateness of the runner relative to modelled time; `None` with `Timing::None`.
-    pub pace: Option<Lateness>,
 }
 
 /// Why a drive is not served.

@@ -4,7 +4,8 @@
 //! | file | what |
 //! |---|---|
 //! | [`attach`] | the host's end of an attachment, for Byteway's own driver |
-//! | [`drive`] | a served drive: thread, executor, report |
+//! | [`drive`] | a served drive: thread, executor |
+//! | [`report`] | its statistics |
 //! | [`function`] | the PCI function that a host sees: regions, interrupts, memory, reset |
 //! | [`front`] | the poller of doorbells in shared memory |
 //! | [`interrupts`] | MSI-X messages as eventfds |
@@ -53,6 +54,7 @@ pub mod function;
 pub mod interrupts;
 pub mod nvme_tcp;
 pub mod pci;
+pub mod report;
 mod stream;
 pub mod system;
 pub mod tcp_host;

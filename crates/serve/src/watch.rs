@@ -9,7 +9,7 @@
     reason = "watchers are in real time: how old figures are is theirs to know"
 )]
 
-use crate::drive::Report;
+use crate::report::Report;
 use byteway_clock::{Clock, Delay};
 use byteway_firmware::FtlCounters;
 use byteway_link::{IoFigures, Ledger};

@@ -16,6 +16,7 @@
 //! | [`catalog`] | tables and row groups, and their on-flash format |
 //! | `range` | the units of a namespace: numbering, reads and writes |
 //! | `space` | allocation of free units |
+//! | `core` | what a store is made of |
 //! | [`store`] | the interface of the store |
 //! | `writer` | recovery, and changes, one at a time |
 //!
@@ -59,6 +60,7 @@
 
 pub mod catalog;
 pub mod config;
+mod core;
 mod range;
 mod space;
 pub mod store;

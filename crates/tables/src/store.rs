@@ -2,10 +2,11 @@
 
 use crate::catalog::{Catalog, Group, NewGroup, Table, TableId};
 use crate::config::{TablesConfig, TablesConfigError, TablesError, TablesUsage, slot_units, units_of};
+use crate::core::{Answer, Change, Core, Request, State};
 use crate::range::Range;
 use crate::space::Space;
-use crate::writer::{self, Answer, Change, Request};
-use byteway_clock::{Clock, Notify, SpanId, Spans, Stage, TaskId};
+use crate::writer;
+use byteway_clock::{Clock, Notify, SpanId, Spans, Stage};
 use byteway_content::UNIT_BYTES;
 use byteway_firmware::{Ftl, MediaError};
 use std::cell::{Cell, RefCell};
@@ -14,35 +15,7 @@ use std::rc::Rc;
 
 /// Handle to a store of tables. Cheap to clone.
 #[derive(Clone)]
-pub struct Tables(pub(crate) Rc<Inner>);
-
-pub(crate) struct Inner {
-    pub(crate) clock: Clock,
-    pub(crate) config: TablesConfig,
-    pub(crate) range: Range,
-    /// Size of each of the two catalog slots in units. The slots are the first units of the range.
-    pub(crate) slot_units: u64,
-    pub(crate) state: RefCell<State>,
-    pub(crate) is_ready: Cell<bool>,
-    pub(crate) is_stopped: Cell<bool>,
-    /// Notified when recovery ends, when a change is made, and when the store stops.
-    pub(crate) changed: Notify,
-    /// Notified when a change is queued.
-    pub(crate) asked: Notify,
-    task: Cell<Option<TaskId>>,
-}
-
-pub(crate) struct State {
-    pub(crate) catalog: Catalog,
-    pub(crate) space: Space,
-    /// Row groups without a table; readers may still hold some.
-    pub(crate) retired: Vec<Rc<Group>>,
-    pub(crate) requests: VecDeque<Request>,
-    /// Recovery could not read the catalog: the set of tables is unknown.
-    pub(crate) unknown: Option<MediaError>,
-    /// A write of the catalog failed: whether it took effect is unknown, so the store accepts no further change.
-    pub(crate) failed: Option<MediaError>,
-}
+pub struct Tables(pub(crate) Rc<Core>);
 
 impl Tables {
     /// Opens the store on its units. Recovery runs in a task of its own; every operation waits for it.
@@ -61,7 +34,7 @@ impl Tables {
             unknown: None,
             failed: None,
         };
-        let inner = Rc::new(Inner {
+        let core = Rc::new(Core {
             clock: clock.clone(),
             range: Range::new(ftl, config.extents.clone()),
             config,
@@ -73,8 +46,8 @@ impl Tables {
             asked: Notify::new(clock),
             task: Cell::new(None),
         });
-        inner.task.set(Some(clock.spawn("tables", writer::run(inner.clone()))));
-        Ok(Tables(inner))
+        core.task.set(Some(clock.spawn("tables", writer::run(core.clone()))));
+        Ok(Tables(core))
     }
 
     /// Waits for the end of recovery.
@@ -141,18 +114,18 @@ impl Tables {
 
     /// Queues a change and waits for it. The writer makes it even if this future is dropped.
     async fn change(&self, span: SpanId, spans: &Spans, change: Change) -> Result<u64, TablesError> {
-        let inner = &*self.0;
+        let core = &*self.0;
         self.check()?;
         let answer: Answer = Rc::default();
-        inner.state.borrow_mut().requests.push_back(Request { change, answer: answer.clone() });
-        inner.asked.notify_one();
+        core.state.borrow_mut().requests.push_back(Request { change, answer: answer.clone() });
+        core.asked.notify_one();
         loop {
             if let Some(answer) = answer.take() {
-                spans.charge(span, inner.clock.now(), Stage::Flash);
+                spans.charge(span, core.clock.now(), Stage::Flash);
                 return answer;
             }
             self.check()?;
-            inner.changed.notified().await;
+            core.changed.notified().await;
         }
     }
 
@@ -231,38 +204,5 @@ impl Tables {
             self.0.clock.kill(task);
         }
         self.0.changed.notify_all();
-    }
-}
-
-impl Inner {
-    /// Appends `bytes` bytes of a row group's units, from `offset` on, to the buffer.
-    async fn read(
-        &self,
-        span: SpanId,
-        spans: &Spans,
-        group: &Group,
-        offset: u64,
-        bytes: u64,
-        into: &mut Vec<u8>,
-    ) -> Result<(), MediaError> {
-        let unit = UNIT_BYTES as u64;
-        let (mut first, end) = (offset / unit, units_of(offset + bytes));
-        let begin = into.len();
-        let mut before = 0;
-        for extent in &group.extents {
-            let stop = before + extent.count;
-            if first < stop.min(end) {
-                let count = stop.min(end) - first;
-                self.range.read(span, spans, extent.first + (first - before), count, into).await?;
-                first += count;
-            }
-            before = stop;
-        }
-        if first < end {
-            return Err(MediaError::OutOfRange);
-        }
-        into.truncate(begin + (offset % unit + bytes) as usize);
-        into.drain(begin..begin + (offset % unit) as usize);
-        Ok(())
     }
 }

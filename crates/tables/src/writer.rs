@@ -2,55 +2,37 @@
 
 use crate::catalog::{Catalog, Group, HEADER_BYTES, NewGroup, Table, TableId};
 use crate::config::{Defect, TablesError, UnitExtent, units_of};
-use crate::store::Inner;
+use crate::core::{Change, Core, Request};
 use byteway_clock::{SpanId, Spans};
 use byteway_content::UNIT_BYTES;
 use byteway_firmware::MediaError;
-use std::cell::Cell;
 use std::rc::Rc;
-
-/// A change to make.
-pub(crate) enum Change {
-    Create { name: Rc<str>, schema: Rc<[u8]> },
-    Drop { id: TableId },
-    Append { id: TableId, groups: Vec<NewGroup> },
-    Format,
-}
-
-/// Result slot of a change: the table's identifier or its number of rows.
-pub(crate) type Answer = Rc<Cell<Option<Result<u64, TablesError>>>>;
-
-/// A queued change.
-pub(crate) struct Request {
-    pub(crate) change: Change,
-    pub(crate) answer: Answer,
-}
 
 const NAME_BYTES_MAX: usize = 255;
 
-pub(crate) async fn run(inner: Rc<Inner>) {
+pub(crate) async fn run(core: Rc<Core>) {
     let spans = Spans::default();
-    if let Err(error) = recover(&inner, &spans).await {
+    if let Err(error) = recover(&core, &spans).await {
         // The catalog could not be read, so its tables are unknown: no change may overwrite them.
-        let mut state = inner.state.borrow_mut();
+        let mut state = core.state.borrow_mut();
         (state.unknown, state.failed) = (Some(error), Some(error));
     }
-    inner.is_ready.set(true);
-    inner.changed.notify_all();
+    core.is_ready.set(true);
+    core.changed.notify_all();
     loop {
-        let request = inner.state.borrow_mut().requests.pop_front();
+        let request = core.state.borrow_mut().requests.pop_front();
         let Some(Request { change, answer }) = request else {
-            inner.asked.notified().await;
+            core.asked.notified().await;
             continue;
         };
-        let failed = inner.state.borrow().failed;
+        let failed = core.state.borrow().failed;
         let made = match failed {
             Some(error) => Err(error.into()),
-            None => make(&inner, &spans, change).await,
+            None => make(&core, &spans, change).await,
         };
         answer.set(Some(made));
-        inner.changed.notify_all();
-        inner.give_back(&spans).await;
+        core.changed.notify_all();
+        core.give_back(&spans).await;
     }
 }
 
@@ -58,15 +40,15 @@ pub(crate) async fn run(inner: Rc<Inner>) {
 ///
 /// A change is acknowledged once both copies have it. If flash cannot return one copy, the other holds the last acknowledged change, or one
 /// change more. The lost copy is rewritten at once, so that a later recovery finds the same state even if the copy used now is lost.
-async fn recover(inner: &Inner, spans: &Spans) -> Result<(), MediaError> {
+async fn recover(core: &Core, spans: &Spans) -> Result<(), MediaError> {
     let mut newest: Option<(u64, Catalog)> = None;
     let (mut unreadable, mut bytes, mut numbers) = (None, Vec::new(), [None; 2]);
     for slot in 0..2 {
         bytes.clear();
-        match read_slot(inner, spans, slot, &mut bytes).await {
+        match read_slot(core, spans, slot, &mut bytes).await {
             Err(error) => unreadable = Some(error),
             Ok(()) => {
-                let found = Catalog::from_bytes(&bytes, inner.config.uid, inner.config.units());
+                let found = Catalog::from_bytes(&bytes, core.config.uid, core.config.units());
                 numbers[slot as usize] = found.as_ref().map(|found| found.number);
                 if let Some(found) = found
                     && newest.as_ref().is_none_or(|(_, newest)| newest.number < found.number)
@@ -78,7 +60,7 @@ async fn recover(inner: &Inner, spans: &Spans) -> Result<(), MediaError> {
     }
     let Some((slot, catalog)) = newest else { return unreadable.map_or(Ok(()), Err) };
     let claimed = {
-        let mut state = inner.state.borrow_mut();
+        let mut state = core.state.borrow_mut();
         let groups = catalog.tables.values().flat_map(|table| table.groups.iter());
         groups.flat_map(|group| &group.extents).all(|extent| state.space.claim(*extent))
     };
@@ -87,28 +69,28 @@ async fn recover(inner: &Inner, spans: &Spans) -> Result<(), MediaError> {
     }
     let repaired = match numbers[0] == numbers[1] {
         true => Ok(()),
-        false => write_slot(inner, spans, 1 - slot, &catalog.to_bytes(inner.config.uid)).await,
+        false => write_slot(core, spans, 1 - slot, &catalog.to_bytes(core.config.uid)).await,
     };
-    let mut state = inner.state.borrow_mut();
+    let mut state = core.state.borrow_mut();
     state.catalog = catalog;
     // Tables stay readable with one copy, but no change may be made.
     state.failed = repaired.err();
     Ok(())
 }
 
-async fn read_slot(inner: &Inner, spans: &Spans, slot: u64, bytes: &mut Vec<u8>) -> Result<(), MediaError> {
-    let first = slot * inner.slot_units;
-    inner.range.read(SpanId::NONE, spans, first, 1, bytes).await?;
-    let Some((all, _)) = Catalog::header(bytes, inner.config.uid) else { return Ok(()) };
+async fn read_slot(core: &Core, spans: &Spans, slot: u64, bytes: &mut Vec<u8>) -> Result<(), MediaError> {
+    let first = slot * core.slot_units;
+    core.range.read(SpanId::NONE, spans, first, 1, bytes).await?;
+    let Some((all, _)) = Catalog::header(bytes, core.config.uid) else { return Ok(()) };
     let units = units_of(all);
-    if units > 1 && units <= inner.slot_units {
-        inner.range.read(SpanId::NONE, spans, first + 1, units - 1, bytes).await?;
+    if units > 1 && units <= core.slot_units {
+        core.range.read(SpanId::NONE, spans, first + 1, units - 1, bytes).await?;
     }
     Ok(())
 }
 
-async fn make(inner: &Inner, spans: &Spans, change: Change) -> Result<u64, TablesError> {
-    let mut next = inner.state.borrow().catalog.clone();
+async fn make(core: &Core, spans: &Spans, change: Change) -> Result<u64, TablesError> {
+    let mut next = core.state.borrow().catalog.clone();
     next.number += 1;
     let mut retired = Vec::new();
     let answer = match change {
@@ -119,7 +101,7 @@ async fn make(inner: &Inner, spans: &Spans, change: Change) -> Result<u64, Table
             if next.find(&name).is_some() {
                 return Err(TablesError::Exists);
             }
-            if next.tables.len() >= inner.config.tables_max as usize {
+            if next.tables.len() >= core.config.tables_max as usize {
                 return Err(TablesError::TooMany);
             }
             let id = TableId(next.next_id);
@@ -132,73 +114,73 @@ async fn make(inner: &Inner, spans: &Spans, change: Change) -> Result<u64, Table
             retired.extend(table.groups.iter().cloned());
             0
         }
-        Change::Append { id, groups } => return append(inner, spans, next, id, &groups).await,
+        Change::Append { id, groups } => return append(core, spans, next, id, &groups).await,
         Change::Format => {
             let tables = std::mem::take(&mut next.tables);
             retired.extend(tables.values().flat_map(|table| table.groups.iter().cloned()));
             0
         }
     };
-    commit(inner, spans, next).await?;
-    inner.state.borrow_mut().retired.extend(retired);
+    commit(core, spans, next).await?;
+    core.state.borrow_mut().retired.extend(retired);
     Ok(answer)
 }
 
 /// `next` is the catalog without the new row groups.
 async fn append(
-    inner: &Inner,
+    core: &Core,
     spans: &Spans,
     mut next: Catalog,
     id: TableId,
     groups: &[NewGroup],
 ) -> Result<u64, TablesError> {
     let table = next.tables.get(&id).ok_or(TablesError::NotFound)?.clone();
-    let added = Added::take(inner, groups)?;
+    let added = Added::take(core, groups)?;
     let with_first = |next: &Catalog, count: usize| {
         let all = table.groups.iter().chain(&added.groups[..count]).cloned().collect();
         let mut next = next.clone();
         next.tables.insert(id, Table { groups: Rc::new(all), ..table.clone() });
         next
     };
-    match inner.config.defect.get() {
+    match core.config.defect.get() {
         None => {}
         Some(Defect::CatalogFirst) => {
-            commit(inner, spans, with_first(&next, groups.len())).await?;
+            commit(core, spans, with_first(&next, groups.len())).await?;
             next.number += 1;
         }
         Some(Defect::OneByOne) => {
             for (index, (group, new)) in added.groups.iter().zip(groups).enumerate() {
-                write_group(inner, spans, group, new).await?;
-                commit(inner, spans, with_first(&next, index + 1)).await?;
+                write_group(core, spans, group, new).await?;
+                commit(core, spans, with_first(&next, index + 1)).await?;
                 next.number += 1;
             }
         }
     }
     for (group, new) in added.groups.iter().zip(groups) {
-        write_group(inner, spans, group, new).await?;
+        write_group(core, spans, group, new).await?;
     }
-    inner.range.flush(spans).await?;
+    core.range.flush(spans).await?;
     let next = with_first(&next, groups.len());
     let rows = next.tables.get(&id).map_or(0, Table::rows);
-    commit(inner, spans, next).await?;
+    commit(core, spans, next).await?;
     added.keep();
     Ok(rows)
 }
 
 /// New row groups and their allocated units. Dropping this frees the units unless the groups are kept.
 struct Added<'a> {
-    inner: &'a Inner,
+    core: &'a Core,
     groups: Vec<Rc<Group>>,
     is_kept: bool,
 }
 
 impl<'a> Added<'a> {
-    fn take(inner: &'a Inner, groups: &[NewGroup]) -> Result<Added<'a>, TablesError> {
-        let mut added = Added { inner, groups: Vec::with_capacity(groups.len()), is_kept: false };
+    fn take(core: &'a Core, groups: &[NewGroup]) -> Result<Added<'a>, TablesError> {
+        let mut added = Added { core, groups: Vec::with_capacity(groups.len()), is_kept: false };
         for new in groups {
             let (meta_bytes, data_bytes) = (new.meta.len() as u32, new.data.len() as u64);
             let units = units_of(meta_bytes.into()) + units_of(data_bytes);
-            let extents = inner.state.borrow_mut().space.take(units).ok_or(TablesError::NoSpace)?;
+            let extents = core.state.borrow_mut().space.take(units).ok_or(TablesError::NoSpace)?;
             let meta_crc = crc32c::crc32c(&new.meta);
             added.groups.push(Rc::new(Group {
                 rows: new.rows,
@@ -219,7 +201,7 @@ impl<'a> Added<'a> {
 
 impl Drop for Added<'_> {
     fn drop(&mut self) {
-        let mut state = self.inner.state.borrow_mut();
+        let mut state = self.core.state.borrow_mut();
         // After a failed commit the catalog on flash may name these units: they must not be reused.
         if !self.is_kept && state.failed.is_none() {
             let extents = self.groups.iter().flat_map(|group| &group.extents);
@@ -228,14 +210,14 @@ impl Drop for Added<'_> {
     }
 }
 
-async fn write_group(inner: &Inner, spans: &Spans, group: &Group, new: &NewGroup) -> Result<(), MediaError> {
+async fn write_group(core: &Core, spans: &Spans, group: &Group, new: &NewGroup) -> Result<(), MediaError> {
     let mut bytes = new.meta.clone();
     bytes.resize(units_of(bytes.len() as u64) as usize * UNIT_BYTES, 0);
     bytes.extend_from_slice(&new.data);
     let mut left = bytes.as_slice();
     for UnitExtent { first, count } in &group.extents {
         let (now, rest) = left.split_at(left.len().min(*count as usize * UNIT_BYTES));
-        inner.range.write(spans, *first, now, false).await?;
+        core.range.write(spans, *first, now, false).await?;
         left = rest;
     }
     Ok(())
@@ -243,46 +225,28 @@ async fn write_group(inner: &Inner, spans: &Spans, group: &Group, new: &NewGroup
 
 /// Commits a catalog: writes both slots, so that the loss of one cannot lose the change. Both are valid before: one is while the other is
 /// being written. If only the first can be written, the change is made, but is not acknowledged, and is the last one.
-async fn commit(inner: &Inner, spans: &Spans, next: Catalog) -> Result<(), TablesError> {
-    let bytes = next.to_bytes(inner.config.uid);
-    if units_of(bytes.len() as u64) > inner.slot_units {
+async fn commit(core: &Core, spans: &Spans, next: Catalog) -> Result<(), TablesError> {
+    let bytes = next.to_bytes(core.config.uid);
+    if units_of(bytes.len() as u64) > core.slot_units {
         return Err(TablesError::CatalogFull);
     }
-    let mut written = write_slot(inner, spans, 0, &bytes).await;
+    let mut written = write_slot(core, spans, 0, &bytes).await;
     if written.is_ok() {
         // The next power-on finds the change, whatever becomes of the second copy.
-        inner.state.borrow_mut().catalog = next;
-        written = write_slot(inner, spans, 1, &bytes).await;
+        core.state.borrow_mut().catalog = next;
+        written = write_slot(core, spans, 1, &bytes).await;
     }
-    inner.state.borrow_mut().failed = written.err();
+    core.state.borrow_mut().failed = written.err();
     Ok(written?)
 }
 
 /// Writes a slot, its header last: a valid header implies a complete slot.
-async fn write_slot(inner: &Inner, spans: &Spans, slot: u64, bytes: &[u8]) -> Result<(), MediaError> {
-    let first = slot * inner.slot_units;
+async fn write_slot(core: &Core, spans: &Spans, slot: u64, bytes: &[u8]) -> Result<(), MediaError> {
+    let first = slot * core.slot_units;
     let (header, rest) = bytes.split_at(bytes.len().min(UNIT_BYTES));
     debug_assert!(header.len() >= HEADER_BYTES);
     if !rest.is_empty() {
-        inner.range.write(spans, first + 1, rest, true).await?;
+        core.range.write(spans, first + 1, rest, true).await?;
     }
-    inner.range.write(spans, first, header, true).await
-}
-
-impl Inner {
-    /// Frees the units of row groups that have neither a table nor a reader.
-    async fn give_back(&self, spans: &Spans) {
-        let over = {
-            let mut state = self.state.borrow_mut();
-            let (over, read): (Vec<_>, Vec<_>) =
-                state.retired.drain(..).partition(|group| Rc::strong_count(group) == 1);
-            state.retired = read;
-            over
-        };
-        for extent in over.iter().flat_map(|group| &group.extents) {
-            // At the drive's end of life deallocation may fail; the units are free regardless.
-            let _ = self.range.trim(spans, extent.first, extent.count).await;
-            self.state.borrow_mut().space.release(*extent);
-        }
-    }
+    core.range.write(spans, first, header, true).await
 }

@@ -2,9 +2,9 @@
 
 use crate::drives::{DriveState, Drives};
 use crate::events::{EventStream, History, Updates};
+use crate::limit::{Counted, PAGES_MAX};
 use crate::metrics;
 use crate::page;
-use crate::server::{Counted, PAGES_MAX};
 use crate::state::{state_json, warnings};
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Bytes, Frame};

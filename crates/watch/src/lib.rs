@@ -22,6 +22,7 @@
 mod answer;
 pub mod drives;
 mod events;
+mod limit;
 pub mod metrics;
 pub mod page;
 pub mod server;

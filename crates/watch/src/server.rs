@@ -3,6 +3,8 @@
 use crate::answer::{Context, answer};
 use crate::drives::{Drives, WatchedDrive};
 use crate::events::{History, event};
+use crate::limit::Counted;
+pub use crate::limit::PAGES_MAX;
 use crate::page;
 use crate::state::{Sampler, update_json};
 use crate::stream::LimitedStream;
@@ -30,8 +32,6 @@ use tracing::{debug, warn};
 
 /// Connections at once. Further ones are told so and closed.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Of these, open pages: they stay.
-pub const PAGES_MAX: usize = 16;
 /// Memory for the head of a request, in bytes.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Header fields of a request.
@@ -251,22 +251,6 @@ async fn serve(stream: TcpStream, context: Rc<Context>, mut closed: watch::Recei
     .await;
     if let Err(error) = ended {
         debug!("the connection of a watcher ends: {error}");
-    }
-}
-
-/// Counts one for as long as it lives.
-pub(crate) struct Counted(Rc<Cell<usize>>);
-
-impl Counted {
-    pub(crate) fn new(count: &Rc<Cell<usize>>) -> Counted {
-        count.set(count.get() + 1);
-        Counted(count.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::drives::{DriveState, Drives, WatchedDrive};
 use byteway_clock::Stage;
 use byteway_link::{IoFigures, LatencyCounts, Purpose, Verb};
-use byteway_serve::drive::Report;
+use byteway_serve::report::Report;
 use byteway_serve::watch::DriveFigures;
 use byteway_serving::serve::served_sections;
 use byteway_text::html::Table;

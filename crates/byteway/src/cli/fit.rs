@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::EXIT_INPUT;
+use super::exit::EXIT_INPUT;
 use super::flags::{Tables, size, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;

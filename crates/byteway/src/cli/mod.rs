@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod control;
 mod csd;
+mod exit;
 mod fio;
 mod fit;
 mod flags;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
+use self::exit::EXIT_INPUT;
 use crate::interrupt::{EXIT_INTERRUPTED, hold_hangups, take_signals};
 use byteway_explore::compare::StoreError;
 use byteway_explore::fit::FitError;
@@ -188,9 +190,6 @@ impl SchemaOf {
         }
     }
 }
-
-/// Exit code for invalid input.
-const EXIT_INPUT: u8 = 2;
 
 /// The command line as a clap command, with all subcommands.
 pub fn command() -> clap::Command {

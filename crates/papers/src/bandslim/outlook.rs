@@ -4,10 +4,10 @@ use super::points::{MIXES, SHORT, SWEEP, THRESHOLD_GEN5, ValueMethod, mixed, out
 use super::transfer::exact_threshold;
 use crate::board::GEN5;
 use crate::error::{ClaimError, Measured};
+use crate::judgement::Measurement;
 use crate::paper::Recipe;
 use crate::point::{Ledger, Points, Spec};
 use crate::sketch::change;
-use crate::verdict::Measurement;
 use byteway_text::table::{grouped, time};
 
 pub(super) const RECIPES: [Recipe; 11] = [

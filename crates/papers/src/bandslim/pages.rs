@@ -2,11 +2,11 @@
 
 use super::points::{MIXES, POLICIES, READS, SCAN, ValueMethod, fixed_as, gathered, mixed_as, read_back};
 use crate::error::{ClaimError, CutError, Measured};
+use crate::judgement::Measurement;
 use crate::paper::Recipe;
 use crate::point::{Ledger, Points, Spec};
 use crate::power;
 use crate::sketch::change;
-use crate::verdict::Measurement;
 use byteway_clock::Delay;
 use byteway_results::summary::KvStoreSummary;
 use byteway_text::table::{grouped, time};

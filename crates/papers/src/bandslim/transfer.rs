@@ -3,10 +3,10 @@
 use super::points::{MIXES, SHORT, SWEEP, THRESHOLD, ValueMethod, board, fixed, mixed};
 use crate::board::{Board, COSMOS};
 use crate::error::{ClaimError, Measured};
+use crate::judgement::Measurement;
 use crate::paper::Recipe;
 use crate::point::{Job, Ledger, Points, Spec};
 use crate::sketch::change;
-use crate::verdict::Measurement;
 use byteway_text::table::{grouped, time};
 use byteway_transfer::Method;
 

@@ -3,10 +3,10 @@
 use super::points::METHODS;
 use crate::board::COSMOS;
 use crate::error::Measured;
+use crate::judgement::Measurement;
 use crate::paper::Recipe;
 use crate::point::{Ledger, Pairs, PointResult, Points, Spec};
 use crate::sketch::change;
-use crate::verdict::Measurement;
 use byteway_text::table::grouped;
 
 pub(super) const RECIPES: [Recipe; 6] = [

@@ -6,10 +6,10 @@ use super::points::METHODS;
 use super::texts::{ASTEROID, SHORT, WORKLOADS, Workload};
 use crate::board::COSMOS;
 use crate::error::Measured;
+use crate::judgement::Measurement;
 use crate::paper::Recipe;
 use crate::point::{Ledger, Points, Queries, Spec};
 use crate::sketch::change;
-use crate::verdict::Measurement;
 use byteway_text::table::grouped;
 
 pub(super) const RECIPES: [Recipe; 3] = [

@@ -5,10 +5,10 @@ use super::points::{
     unit,
 };
 use crate::error::Measured;
+use crate::judgement::Measurement;
 use crate::paper::Recipe;
 use crate::point::{Ledger, PointResult, Points, Spec};
 use crate::sketch::change;
-use crate::verdict::Measurement;
 use byteway_results::figures::equal;
 use byteway_text::table::time;
 

@@ -1,9 +1,9 @@
 //! Claims that follow from the paper's constants by arithmetic.
 
 use crate::error::Measured;
+use crate::judgement::Measurement;
 use crate::paper::Recipe;
 use crate::point::Points;
-use crate::verdict::Measurement;
 use byteway_jbof::decision::descriptor::Utilisation;
 use byteway_jbof::decision::policy::{Load, Weight, shares};
 use byteway_results::cost::{Bill, Parts, Prices};

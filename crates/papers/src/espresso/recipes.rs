@@ -3,11 +3,11 @@
 use super::points::{self, BORROWERS, DEPTH, LENDERS, Pattern, SIZES, large, latency, production};
 use super::workloads::{self, Production};
 use crate::error::{ClaimError, Measured};
+use crate::judgement::Measurement;
 use crate::paper::Recipe;
 use crate::point::{PointResult, Points, Spec};
 use crate::sketch::change;
 use crate::tenants::Tenants;
-use crate::verdict::Measurement;
 use byteway_results::summary::JbofSummary;
 use byteway_scenario::Platform;
 use byteway_text::table::{grouped, time};

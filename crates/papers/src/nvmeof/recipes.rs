@@ -2,10 +2,10 @@
 
 use super::points::{JOBS, LOCAL, MOST, REMOTE, System};
 use crate::error::{ClaimError, Measured};
+use crate::judgement::Measurement;
 use crate::paper::Recipe;
 use crate::point::{PointResult, Points, Spec};
 use crate::sketch::{change, difference};
-use crate::verdict::Measurement;
 use byteway_results::summary::NetworkSummary;
 use byteway_text::table::{grouped, time};
 

@@ -4,11 +4,11 @@
 use super::points::{DEFAULT_BYTES, Drive, FINE_BYTES, QUEUE_DEPTH, SIZES};
 use super::recipes::sweeps;
 use crate::error::{ClaimError, Measured};
+use crate::judgement::Measurement;
 use crate::load::Pattern;
 use crate::paper::Recipe;
 use crate::point::{PointResult, Points, Spec};
 use crate::sketch::change;
-use crate::verdict::Measurement;
 use byteway_results::host::HostMemory;
 use byteway_results::results::{HostPoint, Series};
 use byteway_results::summary::HostSummary;

@@ -2,11 +2,11 @@
 
 use super::points::{DEFAULT_BYTES, Drive, QUEUE_DEPTH, SIZES};
 use crate::error::Measured;
+use crate::judgement::Measurement;
 use crate::load::Pattern;
 use crate::paper::Recipe;
 use crate::point::{PointResult, Points, Spec};
 use crate::sketch::change;
-use crate::verdict::Measurement;
 use byteway_results::results::Series;
 use byteway_text::table::{grouped, time};
 

@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float32Array, Float64Array, Int32Array, Int64Array, RecordBatch};
 use byteway_clock::random::{Exponential, Normal, Stream};
-use byteway_query::{Column, ColumnType, Schema};
+use byteway_query::{ColumnType, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::columns::schema;
 use super::tpch::{self, Table};
 
 /// A generator of rows.
@@ -128,16 +129,6 @@ fn normal(sd: f64, stream: &mut Stream) -> f64 {
 
 fn exponential(mean: f64, stream: &mut Stream) -> f64 {
     Exponential::new(mean).expect("a mean above 0").sample(stream)
-}
-
-/// Schema of columns without nulls.
-pub(super) fn schema(columns: &[(&str, ColumnType)]) -> Schema {
-    let column = |(name, column_type): &(&str, ColumnType)| Column {
-        name: (*name).to_owned(),
-        column_type: *column_type,
-        nullable: false,
-    };
-    Schema::new(columns.iter().map(column).collect()).expect("columns of generators differ in name")
 }
 
 impl Generator {

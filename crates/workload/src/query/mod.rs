@@ -4,10 +4,11 @@
 //! | file | what |
 //! |---|---|
 //! | `place.rs`, `plan.rs` | where a job's queries are executed; their tasks and order |
-//! | `draw.rs`, `tpch.rs` | rows of documented generators |
+//! | `draw.rs`, `tpch.rs`, `columns.rs` | rows of documented generators; their schemas |
 //! | [`parquet`] | Parquet files, including malformed ones |
 //! | `table.rs` | a table's rows, from a file or a generator |
 
+mod columns;
 mod draw;
 pub mod parquet;
 mod place;

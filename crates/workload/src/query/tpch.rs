@@ -14,7 +14,7 @@ use tpchgen::distribution::Distributions;
 use tpchgen::generators as tpch;
 use tpchgen::text::TextPool;
 
-use super::draw::schema as schema_of;
+use super::columns::schema as schema_of;
 
 /// A table of TPC-H.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

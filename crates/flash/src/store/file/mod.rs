@@ -42,14 +42,16 @@ mod parts;
 mod real;
 mod record;
 mod simulated;
+mod tuning;
 
 pub use check::{Check, Finding, check};
 pub use files::{File, Files};
 pub use format::{Format, FormatError};
-pub use open::{OpenError, OpenReport, Summary, Tuning, look};
+pub use open::{OpenError, OpenReport, Summary, look};
 pub use overlay::Overlay;
 pub use real::{Directory, DirectoryError};
 pub use simulated::SimulatedFiles;
+pub use tuning::Tuning;
 
 pub(super) use open::{RecoveredBlock, open};
 

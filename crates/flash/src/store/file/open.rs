@@ -9,6 +9,7 @@ use super::journal::{self, Change};
 use super::mark::{MARK, Mark};
 use super::parts::{Parts, is_part, names};
 use super::record::{Origin, RECORD_BYTES, Record};
+use super::tuning::Tuning;
 use super::{Cache, FileContents, Table};
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::store::content::Dump;
@@ -62,21 +63,6 @@ pub struct OpenReport {
     pub stripes_found: u64,
     /// Stripes left out, because an earlier one is missing.
     pub stripes_torn: u64,
-}
-
-/// When checkpoints are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tuning {
-    /// Units programmed between checkpoints, which bounds the search at an open.
-    pub image_units: u32,
-    /// Journal bytes between checkpoints.
-    pub journal_bytes: u64,
-}
-
-impl Default for Tuning {
-    fn default() -> Self {
-        Tuning { image_units: 1 << 16, journal_bytes: 8 << 20 }
-    }
 }
 
 /// Contents of a directory, read without changing it.

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `kv/mod.rs` | [`KvClient`]: one operation per buffer, any number in flight |
+//! | `kv/error.rs` | the precondition of a store, and why an I/O failed |
 //! | `kv/noted.rs` | operations in flight, in the oracle |
 //! | [`bulk`] | [`KvBulk`]: pairs gathered in host memory and stored together |
 //! | [`window`] | [`LossWindow`]: what a crash of the host would lose of these |
@@ -14,6 +15,7 @@
 pub mod batch;
 pub mod bulk;
 pub mod cursor;
+mod error;
 mod noted;
 pub mod oracle;
 pub mod window;
@@ -21,6 +23,7 @@ pub mod window;
 pub use batch::KvBatch;
 pub use bulk::KvBulk;
 pub use cursor::KvCursor;
+pub use error::{KvError, KvIoError, StoreIf};
 pub use oracle::{Held, KvClear, KvFlush, KvMismatch, KvOracle, KvOutcome, KvRead, KvWrite};
 pub use window::{LossFigures, LossWindow};
 
@@ -30,8 +33,8 @@ use crate::driver::buffer::IoBuffer;
 use crate::driver::buffer::Part;
 use crate::driver::port::Port;
 use crate::driver::queue::{Came, QueuePair, Request};
+use crate::error::IoError;
 use crate::error::Lost;
-use crate::error::{ClientError, ClientErrorKind, IoError};
 use byteway_clock::{SpanId, SpanRecord};
 use byteway_transfer::host::Buffer;
 use byteway_transfer::result::ResultMethod;
@@ -43,53 +46,9 @@ use noted::{Reading, Writing};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Precondition of a store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StoreIf {
-    /// None.
-    #[default]
-    Any,
-    /// The key exists.
-    Exists,
-    /// The key does not exist.
-    Absent,
-}
-
 /// How a client transfers its values. Buffers must have space for results rounded up to DMA units. Clients of a
 /// namespace share the oracle; without one buffers are stored unchanged, and nothing is verified.
 pub type KvConfig = TransferConfig<KvOracle>;
-
-/// Errors specific to key-value pairs.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KvError {
-    /// The contents of a key are wrong.
-    #[error(transparent)]
-    Mismatch(Box<KvMismatch>),
-    /// The buffer is too small for a key-value pair.
-    #[error("the buffer is too small for the next pair of {bytes} bytes")]
-    TooSmall {
-        /// Length of the key-value pair, in bytes.
-        bytes: u32,
-    },
-}
-
-impl ClientError for KvError {
-    fn kind(&self) -> ClientErrorKind {
-        match self {
-            KvError::Mismatch(_) => ClientErrorKind::WrongData,
-            KvError::TooSmall { .. } => ClientErrorKind::Refused,
-        }
-    }
-}
-
-/// Why an I/O of such a client failed.
-pub type KvIoError = IoError<KvError>;
-
-impl From<IoError> for KvIoError {
-    fn from(error: IoError) -> Self {
-        error.of_client()
-    }
-}
 
 /// The answer of an operation that looks up a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,6 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use value::pattern;
-use verify::replaced_at;
 
 /// A moment that never comes.
 const NEVER: u64 = u64::MAX;
@@ -530,4 +529,11 @@ impl KvOracle {
         self.unflushed.clear();
         self.ordered = None;
     }
+}
+
+/// Instant at which a record was replaced for readers: the end of an operation that began after it and has
+/// certainly taken effect.
+fn replaced_at(history: &[Record], of: &Record) -> u64 {
+    let after = history.iter().filter(|other| other.is_certain && other.begin > of.end);
+    after.map(|other| other.end).min().unwrap_or(NEVER)
 }

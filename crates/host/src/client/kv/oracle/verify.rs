@@ -1,7 +1,7 @@
 //! Verification of reads: a value, the existence of a key, a list.
 
 use super::value::is_pattern;
-use super::{Held, KvMismatch, KvOracle, KvRead, KvWrite, NEVER, Record};
+use super::{Held, KvMismatch, KvOracle, KvRead, KvWrite, NEVER, Record, replaced_at};
 use byteway_wire::nvme::kv::Key;
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -215,13 +215,6 @@ impl KvOracle {
         };
         Box::new(KvMismatch { key, found, expected })
     }
-}
-
-/// Instant at which a record was replaced for readers: the end of an operation that began after it and has
-/// certainly taken effect.
-pub(super) fn replaced_at(history: &[Record], of: &Record) -> u64 {
-    let after = history.iter().filter(|other| other.is_certain && other.begin > of.end);
-    after.map(|other| other.end).min().unwrap_or(NEVER)
 }
 
 fn replaced_at_is_never(history: &[Record], of: &Record) -> bool {

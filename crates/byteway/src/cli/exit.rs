@@ -1,0 +1,4 @@
+//! Exit codes of commands.
+
+/// Exit code for invalid input.
+pub(super) const EXIT_INPUT: u8 = 2;
