@@ -17,6 +17,7 @@
 //! | [`range_lock`] | shared and exclusive locks of ranges |
 //! | [`span`] | which resource each picosecond of an I/O is charged to |
 //! | [`tracer`] | each use of a resource: by which I/Os, from when to when |
+//! | [`counters`](mod@counters) | structs of counters that are summed by field |
 //! | [`random`], [`permutation`] | named random streams, distributions, a keyed bijection |
 //!
 //! Two transfers share a pipe, in virtual time:
@@ -42,6 +43,7 @@
 //! stealing. One executor is one core.
 
 pub mod channel;
+pub mod counters;
 pub mod descriptor;
 pub mod executor;
 pub mod mailbox;

@@ -24,72 +24,38 @@ use std::future;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Counts of operations by [`Priority`]. A failed operation counts only in `failed` and in the counters of
-/// failures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Successful read operations.
-    pub reads: [u64; Priority::COUNT],
-    /// Successful program operations.
-    pub programs: [u64; Priority::COUNT],
-    /// Units delivered by reads.
-    pub units_read: [u64; Priority::COUNT],
-    /// Host reads from superblocks in one-bit mode, in units.
-    pub units_read_one_bit: u64,
-    /// Units programmed, padding included.
-    pub units_programmed: [u64; Priority::COUNT],
-    /// Superblocks erased.
-    pub erases: u64,
-    /// Failed operations, for whatever reason.
-    pub failed: u64,
-    /// Suspensions of programs and erases.
-    pub suspends: u64,
-    /// Sensings of reads beyond the first.
-    pub retries: u64,
-    /// Reads that needed retries, by number of retries: one, two and so on; the last entry counts that many
-    /// or more.
-    pub reads_retried: [u64; Counters::RETRY_BUCKETS],
-    /// Units that reads could not deliver: torn, or with more bit errors than the code corrects.
-    pub units_uncorrectable: u64,
-    /// Programs that started and failed.
-    pub failed_programs: u64,
-    /// Erases that started and failed.
-    pub failed_erases: u64,
-}
-
-impl std::ops::AddAssign for Counters {
-    fn add_assign(&mut self, other: Counters) {
-        fn each<const N: usize>(sums: &mut [u64; N], others: [u64; N]) {
-            sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
-        }
-        let Counters {
-            reads,
-            programs,
-            units_read,
-            units_read_one_bit,
-            units_programmed,
-            erases,
-            failed,
-            suspends,
-            retries,
-            reads_retried,
-            units_uncorrectable,
-            failed_programs,
-            failed_erases,
-        } = other;
-        each(&mut self.reads, reads);
-        each(&mut self.programs, programs);
-        each(&mut self.units_read, units_read);
-        each(&mut self.units_programmed, units_programmed);
-        each(&mut self.reads_retried, reads_retried);
-        self.units_read_one_bit += units_read_one_bit;
-        self.erases += erases;
-        self.failed += failed;
-        self.suspends += suspends;
-        self.retries += retries;
-        self.units_uncorrectable += units_uncorrectable;
-        self.failed_programs += failed_programs;
-        self.failed_erases += failed_erases;
+byteway_clock::counters! {
+    /// Counts of operations by [`Priority`]. A failed operation counts only in `failed` and in the counters of
+    /// failures.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Counters {
+        /// Successful read operations.
+        pub reads: [u64; Priority::COUNT],
+        /// Successful program operations.
+        pub programs: [u64; Priority::COUNT],
+        /// Units delivered by reads.
+        pub units_read: [u64; Priority::COUNT],
+        /// Host reads from superblocks in one-bit mode, in units.
+        pub units_read_one_bit: u64,
+        /// Units programmed, padding included.
+        pub units_programmed: [u64; Priority::COUNT],
+        /// Superblocks erased.
+        pub erases: u64,
+        /// Failed operations, for whatever reason.
+        pub failed: u64,
+        /// Suspensions of programs and erases.
+        pub suspends: u64,
+        /// Sensings of reads beyond the first.
+        pub retries: u64,
+        /// Reads that needed retries, by number of retries: one, two and so on; the last entry counts that many
+        /// or more.
+        pub reads_retried: [u64; Counters::RETRY_BUCKETS],
+        /// Units that reads could not deliver: torn, or with more bit errors than the code corrects.
+        pub units_uncorrectable: u64,
+        /// Programs that started and failed.
+        pub failed_programs: u64,
+        /// Erases that started and failed.
+        pub failed_erases: u64,
     }
 }
 

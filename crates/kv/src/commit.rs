@@ -61,7 +61,7 @@ pub(super) async fn commit(core: &Core, spans: &Spans, change: Change) -> Result
         if is_format {
             (numbers.tally, numbers.is_exact) = (Tally::default(), true);
         }
-        numbers.tally.add(tally);
+        numbers.tally += tally;
         let snapshot = Snapshot {
             uid: core.config.uid,
             number,

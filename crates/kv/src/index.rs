@@ -127,8 +127,8 @@ impl Index {
     /// The sums over all key-value pairs.
     pub(super) fn sums(&self) -> Tally {
         let mut sums = self.numbers.tally;
-        sums.add(self.memtable.borrow().tally());
-        self.full.iter().for_each(|memtable| sums.add(memtable.borrow().tally()));
+        sums += self.memtable.borrow().tally();
+        self.full.iter().for_each(|memtable| sums += memtable.borrow().tally());
         sums
     }
 
@@ -143,7 +143,7 @@ impl Index {
 
     /// Adds to the sums of the tables.
     pub(super) fn add_to_tables(&mut self, tally: Tally) {
-        self.numbers.tally.add(tally);
+        self.numbers.tally += tally;
     }
 
     /// The entry that DRAM has for a key.

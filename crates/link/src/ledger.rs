@@ -1,5 +1,6 @@
 //! The two ledgers: traffic of the link by purpose and direction, in payload bytes and in wire bytes.
 
+use byteway_clock::counters::Count;
 use std::cell::RefCell;
 
 /// Purpose of a crossing.
@@ -99,38 +100,26 @@ impl Direction {
     }
 }
 
-/// Traffic of one purpose in one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
-    /// Transaction layer packets.
-    pub tlps: u64,
-    /// Payload bytes, as a performance counter monitor sees them.
-    pub payload: u64,
-    /// Bytes with headers, sequence number, LCRC and framing, for which the link is busy.
-    pub wire: u64,
+byteway_clock::counters! {
+    /// Traffic of one purpose in one direction.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Entry {
+        /// Transaction layer packets.
+        pub tlps: u64,
+        /// Payload bytes, as a performance counter monitor sees them.
+        pub payload: u64,
+        /// Bytes with headers, sequence number, LCRC and framing, for which the link is busy.
+        pub wire: u64,
+    }
 }
 
 impl Entry {
-    fn add(&mut self, other: Entry) {
-        self.tlps += other.tlps;
-        self.payload += other.payload;
-        self.wire += other.wire;
-    }
-
     /// The difference to `other` by field, zero where `other` is larger.
     fn beyond(self, other: Entry) -> Entry {
         Entry {
             tlps: self.tlps.saturating_sub(other.tlps),
             payload: self.payload.saturating_sub(other.payload),
             wire: self.wire.saturating_sub(other.wire),
-        }
-    }
-
-    fn minus(self, other: Entry) -> Entry {
-        Entry {
-            tlps: self.tlps - other.tlps,
-            payload: self.payload - other.payload,
-            wire: self.wire - other.wire,
         }
     }
 }
@@ -144,7 +133,7 @@ pub struct Ledger(RefCell<Entries>);
 impl Ledger {
     /// Enters a crossing.
     pub fn enter(&self, purpose: Purpose, direction: Direction, crossing: Entry) {
-        self.0.borrow_mut()[purpose as usize][direction as usize].add(crossing);
+        self.0.borrow_mut()[purpose as usize][direction as usize] += crossing;
     }
 
     /// Moves `part` of the traffic entered for `from` to `to`: a read of submission queue entries may turn
@@ -152,8 +141,8 @@ impl Ledger {
     pub fn reassign(&self, from: Purpose, to: Purpose, direction: Direction, part: Entry) {
         let mut entries = self.0.borrow_mut();
         let entry = &mut entries[from as usize][direction as usize];
-        *entry = entry.minus(part);
-        entries[to as usize][direction as usize].add(part);
+        *entry = *entry - part;
+        entries[to as usize][direction as usize] += part;
     }
 
     /// Traffic of `purpose` in `direction`.
@@ -164,22 +153,18 @@ impl Ledger {
     /// Traffic of all purposes in one direction.
     pub fn total(&self, direction: Direction) -> Entry {
         let mut sum = Entry::default();
-        self.0.borrow().iter().for_each(|both| sum.add(both[direction as usize]));
+        self.0.borrow().iter().for_each(|both| sum += both[direction as usize]);
         sum
     }
 
     /// Traffic of one purpose in both directions.
     pub fn of(&self, purpose: Purpose) -> Entry {
-        let mut sum = self.entry(purpose, Direction::Down);
-        sum.add(self.entry(purpose, Direction::Up));
-        sum
+        self.entry(purpose, Direction::Down) + self.entry(purpose, Direction::Up)
     }
 
     /// All traffic.
     pub fn sum(&self) -> Entry {
-        let mut sum = self.total(Direction::Down);
-        sum.add(self.total(Direction::Up));
-        sum
+        self.total(Direction::Down) + self.total(Direction::Up)
     }
 
     /// A copy, for a later [`Ledger::since`].
@@ -191,11 +176,7 @@ impl Ledger {
     pub fn with(&self, other: &Ledger) -> Ledger {
         let mut entries = *self.0.borrow();
         let others = other.0.borrow();
-        entries
-            .iter_mut()
-            .flatten()
-            .zip(others.iter().flatten())
-            .for_each(|(entry, other)| entry.add(*other));
+        entries.increase(&others);
         Ledger(RefCell::new(entries))
     }
 
@@ -208,12 +189,10 @@ impl Ledger {
         for direction in Direction::ALL.map(|direction| direction as usize) {
             let (fetch, chunk) = (Purpose::SqeFetch as usize, Purpose::InlineChunk as usize);
             let before = then[fetch][direction].beyond(entries[fetch][direction]);
-            entries[fetch][direction].add(before);
-            entries[chunk][direction] = entries[chunk][direction].minus(before);
+            entries[fetch][direction] += before;
+            entries[chunk][direction] = entries[chunk][direction] - before;
         }
-        for (now, then) in entries.iter_mut().flatten().zip(then.iter().flatten()) {
-            *now = now.minus(*then);
-        }
+        entries.decrease(&then);
         Ledger(RefCell::new(entries))
     }
 }

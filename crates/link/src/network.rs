@@ -8,6 +8,7 @@
 //!
 //! A payload travels in its message and is visible at its arrival, never before.
 
+use byteway_clock::counters::Count;
 use byteway_clock::{Clock, Delay, Mailbox, Pipe, Rate, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -87,17 +88,19 @@ impl MessageKind {
     }
 }
 
-/// Messages of one [`MessageKind`] in one direction, with their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MessageTraffic {
-    /// Messages.
-    pub messages: u64,
-    /// Packets of these messages.
-    pub packets: u64,
-    /// Bytes of the messages, before packet overhead.
-    pub payload_bytes: u64,
-    /// Bytes on the wire.
-    pub wire_bytes: u64,
+byteway_clock::counters! {
+    /// Messages of one [`MessageKind`] in one direction, with their bytes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct MessageTraffic {
+        /// Messages.
+        pub messages: u64,
+        /// Packets of these messages.
+        pub packets: u64,
+        /// Bytes of the messages, before packet overhead.
+        pub payload_bytes: u64,
+        /// Bytes on the wire.
+        pub wire_bytes: u64,
+    }
 }
 
 /// The ledgers of one direction of a network: payload bytes and wire bytes, by [`MessageKind`].
@@ -112,23 +115,13 @@ impl NetworkLedger {
 
     /// Traffic of all kinds.
     pub fn total(&self) -> MessageTraffic {
-        self.0.iter().fold(MessageTraffic::default(), |sum, one| MessageTraffic {
-            messages: sum.messages + one.messages,
-            packets: sum.packets + one.packets,
-            payload_bytes: sum.payload_bytes + one.payload_bytes,
-            wire_bytes: sum.wire_bytes + one.wire_bytes,
-        })
+        self.0.iter().fold(MessageTraffic::default(), |sum, one| sum + *one)
     }
 
     /// Traffic since the snapshot `before`.
     pub fn since(&self, before: &NetworkLedger) -> NetworkLedger {
         let mut since = *self;
-        for (now, then) in since.0.iter_mut().zip(&before.0) {
-            now.messages -= then.messages;
-            now.packets -= then.packets;
-            now.payload_bytes -= then.payload_bytes;
-            now.wire_bytes -= then.wire_bytes;
-        }
+        since.0.decrease(&before.0);
         since
     }
 }

@@ -128,29 +128,39 @@ struct DriveSteps {
     hosts: Vec<HostCost>,
 }
 
-/// Sums of a drive in a step, without dies and channels.
+byteway_clock::counters! {
+    /// Counts of a drive in a step, without dies and channels.
+    #[derive(Clone, Copy, Default)]
+    struct DriveCounts {
+        cores_ps: u64,
+        link: [LinkCounts; 2],
+        written_bytes: u64,
+        programmed_units: u64,
+        erases: u64,
+        map_hits: u64,
+        map_misses: u64,
+        suspends: u64,
+        retries: u64,
+    }
+}
+
+byteway_clock::counters! {
+    /// One direction of the link in a step.
+    #[derive(Clone, Copy, Default)]
+    struct LinkCounts {
+        busy_ps: u64,
+        payload_bytes: u64,
+        wire_bytes: u64,
+    }
+}
+
+/// The figures of a drive in a step, without dies and channels.
 #[derive(Clone, Copy, Default)]
 struct DriveSums {
-    cores_ps: u64,
-    link: [LinkSums; 2],
-    written_bytes: u64,
-    programmed_units: u64,
-    erases: u64,
-    map_hits: u64,
-    map_misses: u64,
-    suspends: u64,
-    retries: u64,
+    counts: DriveCounts,
     /// Free superblocks, and units in the write buffer, at the end of the step.
     free: u64,
     buffered_units: u64,
-}
-
-/// One direction of the link in a step.
-#[derive(Clone, Copy, Default)]
-struct LinkSums {
-    busy_ps: u64,
-    payload_bytes: u64,
-    wire_bytes: u64,
 }
 
 impl DriveSums {
@@ -159,9 +169,13 @@ impl DriveSums {
         // happened.
         let link = |direction, busy_ps| {
             let (now, then) = (now.ledger.total(direction), then.ledger.total(direction));
-            LinkSums { busy_ps, payload_bytes: now.payload - then.payload, wire_bytes: now.wire - then.wire }
+            LinkCounts {
+                busy_ps,
+                payload_bytes: now.payload - then.payload,
+                wire_bytes: now.wire - then.wire,
+            }
         };
-        DriveSums {
+        let counts = DriveCounts {
             cores_ps: now.cores.saturating_sub(then.cores).0,
             link: [
                 link(Direction::Down, now.link.0.saturating_sub(then.link.0).0),
@@ -174,27 +188,14 @@ impl DriveSums {
             map_misses: map_misses(&now.ftl) - map_misses(&then.ftl),
             suspends: now.flash.suspends - then.flash.suspends,
             retries: now.flash.retries - then.flash.retries,
-            free: now.ftl.blocks_free,
-            buffered_units: now.buffered_units,
-        }
+        };
+        DriveSums { counts, free: now.ftl.blocks_free, buffered_units: now.buffered_units }
     }
 
     /// Adds the step that follows.
     fn add(&mut self, other: &DriveSums) {
         (self.free, self.buffered_units) = (other.free, other.buffered_units);
-        self.cores_ps += other.cores_ps;
-        for (link, more) in self.link.iter_mut().zip(&other.link) {
-            link.busy_ps += more.busy_ps;
-            link.payload_bytes += more.payload_bytes;
-            link.wire_bytes += more.wire_bytes;
-        }
-        self.written_bytes += other.written_bytes;
-        self.programmed_units += other.programmed_units;
-        self.erases += other.erases;
-        self.map_hits += other.map_hits;
-        self.map_misses += other.map_misses;
-        self.suspends += other.suspends;
-        self.retries += other.retries;
+        self.counts += other.counts;
     }
 }
 
@@ -257,7 +258,7 @@ impl DriveSteps {
         let (dies, channels) = busy.split_at(self.dies);
         let sums = &self.sums[step];
         let crossing = |direction: Direction| {
-            let link = &sums.link[direction as usize];
+            let link = &sums.counts.link[direction as usize];
             Crossing {
                 busy: share(link.busy_ps),
                 payload_bytes: link.payload_bytes,
@@ -267,16 +268,16 @@ impl DriveSteps {
         DrivePoint {
             dies: dies.iter().copied().map(share).collect(),
             channels: channels.iter().copied().map(share).collect(),
-            cores: ratio(sums.cores_ps.into(), width * u128::from(self.cores)),
+            cores: ratio(sums.counts.cores_ps.into(), width * u128::from(self.cores)),
             link_down: crossing(Direction::Down),
             link_up: crossing(Direction::Up),
-            host_written_bytes: sums.written_bytes,
-            programmed_bytes: sums.programmed_units * UNIT_BYTES as u64,
-            erases: sums.erases,
-            map_hits: sums.map_hits,
-            map_misses: sums.map_misses,
-            suspends: sums.suspends,
-            retries: sums.retries,
+            host_written_bytes: sums.counts.written_bytes,
+            programmed_bytes: sums.counts.programmed_units * UNIT_BYTES as u64,
+            erases: sums.counts.erases,
+            map_hits: sums.counts.map_hits,
+            map_misses: sums.counts.map_misses,
+            suspends: sums.counts.suspends,
+            retries: sums.counts.retries,
             free_superblocks: sums.free,
             buffered_bytes: sums.buffered_units * UNIT_BYTES as u64,
             host: self.hosts.get(step).map(|host| HostPoint {

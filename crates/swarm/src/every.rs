@@ -136,7 +136,7 @@ impl Every {
                 let ended = run_caught(&with_cut(at(place)));
                 done.fetch_add(1, Ordering::Relaxed);
                 let mut state = state.lock().expect("no thread panics with the lock held");
-                state.0.add(&ended.tally);
+                state.0 += ended.tally;
                 if let Some(failure) = ended.failure
                     && state.1.as_ref().is_none_or(|(other, _)| place < *other)
                 {

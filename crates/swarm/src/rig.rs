@@ -69,7 +69,7 @@ pub fn run(plan: &Plan) -> Ended {
     let runs: Vec<Rc<Run>> = seats.iter().map(|seat| seat.run.clone()).collect();
     let ended = live_all(&mut seats, &mut lives).err();
     let mut tally = Tally { polls: lives.iter().sum(), ..Tally::default() };
-    runs.iter().for_each(|run| tally.add(&run.tally()));
+    runs.iter().for_each(|run| tally += run.tally());
     // An error found in a drive takes precedence over its consequences.
     let found = runs.iter().enumerate().find_map(|(number, run)| {
         let failure = run.failure.take()?;

@@ -91,7 +91,7 @@ impl Swarm {
                     return;
                 }
                 let ended = run_caught(&drawn(index));
-                tally.lock().expect("no thread panics with the lock held").add(&ended.tally);
+                *tally.lock().expect("no thread panics with the lock held") += ended.tally;
                 if let Some(failure) = ended.failure {
                     // Runs with lower numbers have already started and will finish, so the lowest failure is kept.
                     stop.store(true, Ordering::Relaxed);

@@ -1,258 +1,130 @@
 //! Counts of what runs did. They show that a swarm exercises what it claims to.
 
-/// Counts of one or several runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Number of runs.
-    pub runs: u64,
-    /// Operations started.
-    pub ops: u64,
-    /// Operations that ended with an error explained by a fault.
-    pub ops_failed: u64,
-    /// Power cuts.
-    pub cuts: u64,
-    /// Power cuts before the driver had attached.
-    pub cuts_mounting: u64,
-    /// Orderly power cycles.
-    pub cycles: u64,
-    /// Controller resets.
-    pub resets: u64,
-    /// Aborts.
-    pub aborts: u64,
-    /// Interrupts lost.
-    pub interrupts_lost: u64,
-    /// Link replays.
-    pub replays: u64,
-    /// Flash programs and erases that failed.
-    pub flash_failures: u64,
-    /// Units that flash could not read.
-    pub units_uncorrectable: u64,
-    /// Superblocks that failed.
-    pub blocks_retired: u64,
-    /// Superblocks moved by static wear leveling.
-    pub blocks_levelled: u64,
-    /// Superblocks refreshed because of their read count or age.
-    pub blocks_refreshed: u64,
-    /// SLC superblocks folded.
-    pub blocks_folded: u64,
-    /// Superblocks collected while the host was idle.
-    pub blocks_collected_idle: u64,
-    /// Accesses to translation pages that were not in DRAM.
-    pub map_misses: u64,
-    /// Runs that ended with a read-only drive.
-    pub ends_of_life: u64,
-    /// Runs with media in files.
-    pub in_files: u64,
-    /// Runs of drives whose firmware runs on the host.
-    pub hosted: u64,
-    /// Runs of drives with part of the firmware on the host.
-    pub partial: u64,
-    /// Runs of drives with an extent tree as their map.
-    pub with_extents: u64,
-    /// Runs of arrays on the host.
-    pub arrays: u64,
-    /// Runs of bridges.
-    pub bridges: u64,
-    /// Array members unplugged.
-    pub members_unplugged: u64,
-    /// Array stripes repaired after a power cut.
-    pub stripes_repaired: u64,
-    /// Units reconstructed from the remaining members.
-    pub units_reconstructed: u64,
-    /// Units rebuilt onto replacement members.
-    pub units_rebuilt: u64,
-    /// Units of arrays marked as lost.
-    pub units_lost: u64,
-    /// Writes that bridges buffered.
-    pub writes_taken: u64,
-    /// Runs of enclosures.
-    pub boxes: u64,
-    /// Faults of enclosures: drives that left, lost links, host restarts.
-    pub box_faults: u64,
-    /// Returns of a drive to its enclosure.
-    pub drives_left: u64,
-    /// Sessions lost with all their outstanding commands.
-    pub sessions_cut: u64,
-    /// Processors lent in enclosures.
-    pub loans: u64,
-    /// Commands redirected through another drive.
-    pub redirected: u64,
-    /// Loans of DRAM in enclosures.
-    pub dram_borrowed: u64,
-    /// Dirty map pages recovered after the loss of the DRAM that held them.
-    pub dram_recovered: u64,
-    /// Segments of borrowed DRAM flushed because their logs were full.
-    pub log_flushes: u64,
-    /// Units merged from parts buffered in DRAM.
-    pub parts_merged: u64,
-    /// Runs without modeled time.
-    pub untimed: u64,
-    /// Namespaces created.
-    pub namespaces_created: u64,
-    /// Namespaces deleted.
-    pub namespaces_deleted: u64,
-    /// Formats.
-    pub formats: u64,
-    /// Sanitize operations.
-    pub sanitized: u64,
-    /// Blocks read and verified.
-    pub blocks_verified: u64,
-    /// Runs with KV namespaces.
-    pub with_pairs: u64,
-    /// Runs with table namespaces.
-    pub with_tables: u64,
-    /// Verified results about tables.
-    pub tables_verified: u64,
-    /// Runs with local memory and programs.
-    pub with_programs: u64,
-    /// Verified results about these.
-    pub programs_verified: u64,
-    /// Key-value pairs stored.
-    pub pairs_stored: u64,
-    /// Stores refused for lack of space.
-    pub pairs_refused: u64,
-    /// Values and Exist results verified.
-    pub pairs_verified: u64,
-    /// Compactions of a KV store's index.
-    pub pairs_merged: u64,
-    /// Value log segments collected.
-    pub pairs_collected: u64,
-    /// Records of key-value pairs replayed by recoveries.
-    pub pairs_replayed: u64,
-    /// Superblocks collected.
-    pub blocks_collected: u64,
-    /// Neighbor drives.
-    pub neighbours: u64,
-    /// Polls.
-    pub polls: u64,
-}
-
-impl Tally {
-    /// Adds the counts of `other`.
-    pub fn add(&mut self, other: &Tally) {
-        let Tally {
-            runs,
-            ops,
-            ops_failed,
-            cuts,
-            cuts_mounting,
-            cycles,
-            resets,
-            aborts,
-            interrupts_lost,
-            replays,
-            flash_failures,
-            units_uncorrectable,
-            blocks_retired,
-            blocks_levelled,
-            blocks_refreshed,
-            blocks_folded,
-            blocks_collected_idle,
-            map_misses,
-            ends_of_life,
-            in_files,
-            untimed,
-            hosted,
-            partial,
-            with_extents,
-            arrays,
-            bridges,
-            members_unplugged,
-            stripes_repaired,
-            units_reconstructed,
-            units_rebuilt,
-            units_lost,
-            writes_taken,
-            boxes,
-            box_faults,
-            drives_left,
-            sessions_cut,
-            loans,
-            redirected,
-            dram_borrowed,
-            dram_recovered,
-            log_flushes,
-            parts_merged,
-            namespaces_created,
-            namespaces_deleted,
-            formats,
-            sanitized,
-            blocks_verified,
-            with_pairs,
-            with_tables,
-            tables_verified,
-            with_programs,
-            programs_verified,
-            pairs_stored,
-            pairs_refused,
-            pairs_verified,
-            pairs_merged,
-            pairs_collected,
-            pairs_replayed,
-            blocks_collected,
-            neighbours,
-            polls,
-        } = other;
-        self.runs += runs;
-        self.ops += ops;
-        self.ops_failed += ops_failed;
-        self.cuts += cuts;
-        self.cuts_mounting += cuts_mounting;
-        self.cycles += cycles;
-        self.resets += resets;
-        self.aborts += aborts;
-        self.interrupts_lost += interrupts_lost;
-        self.replays += replays;
-        self.flash_failures += flash_failures;
-        self.units_uncorrectable += units_uncorrectable;
-        self.blocks_retired += blocks_retired;
-        self.blocks_levelled += blocks_levelled;
-        self.blocks_refreshed += blocks_refreshed;
-        self.blocks_folded += blocks_folded;
-        self.blocks_collected_idle += blocks_collected_idle;
-        self.map_misses += map_misses;
-        self.ends_of_life += ends_of_life;
-        self.in_files += in_files;
-        self.untimed += untimed;
-        self.hosted += hosted;
-        self.partial += partial;
-        self.with_extents += with_extents;
-        self.arrays += arrays;
-        self.bridges += bridges;
-        self.members_unplugged += members_unplugged;
-        self.stripes_repaired += stripes_repaired;
-        self.units_reconstructed += units_reconstructed;
-        self.units_rebuilt += units_rebuilt;
-        self.units_lost += units_lost;
-        self.writes_taken += writes_taken;
-        self.boxes += boxes;
-        self.box_faults += box_faults;
-        self.drives_left += drives_left;
-        self.sessions_cut += sessions_cut;
-        self.loans += loans;
-        self.redirected += redirected;
-        self.dram_borrowed += dram_borrowed;
-        self.dram_recovered += dram_recovered;
-        self.log_flushes += log_flushes;
-        self.parts_merged += parts_merged;
-        self.namespaces_created += namespaces_created;
-        self.namespaces_deleted += namespaces_deleted;
-        self.formats += formats;
-        self.sanitized += sanitized;
-        self.blocks_verified += blocks_verified;
-        self.with_pairs += with_pairs;
-        self.with_tables += with_tables;
-        self.tables_verified += tables_verified;
-        self.with_programs += with_programs;
-        self.programs_verified += programs_verified;
-        self.pairs_stored += pairs_stored;
-        self.pairs_refused += pairs_refused;
-        self.pairs_verified += pairs_verified;
-        self.pairs_merged += pairs_merged;
-        self.pairs_collected += pairs_collected;
-        self.pairs_replayed += pairs_replayed;
-        self.blocks_collected += blocks_collected;
-        self.neighbours += neighbours;
-        self.polls += polls;
+byteway_clock::counters! {
+    /// Counts of one or several runs.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Tally {
+        /// Number of runs.
+        pub runs: u64,
+        /// Operations started.
+        pub ops: u64,
+        /// Operations that ended with an error explained by a fault.
+        pub ops_failed: u64,
+        /// Power cuts.
+        pub cuts: u64,
+        /// Power cuts before the driver had attached.
+        pub cuts_mounting: u64,
+        /// Orderly power cycles.
+        pub cycles: u64,
+        /// Controller resets.
+        pub resets: u64,
+        /// Aborts.
+        pub aborts: u64,
+        /// Interrupts lost.
+        pub interrupts_lost: u64,
+        /// Link replays.
+        pub replays: u64,
+        /// Flash programs and erases that failed.
+        pub flash_failures: u64,
+        /// Units that flash could not read.
+        pub units_uncorrectable: u64,
+        /// Superblocks that failed.
+        pub blocks_retired: u64,
+        /// Superblocks moved by static wear leveling.
+        pub blocks_levelled: u64,
+        /// Superblocks refreshed because of their read count or age.
+        pub blocks_refreshed: u64,
+        /// SLC superblocks folded.
+        pub blocks_folded: u64,
+        /// Superblocks collected while the host was idle.
+        pub blocks_collected_idle: u64,
+        /// Accesses to translation pages that were not in DRAM.
+        pub map_misses: u64,
+        /// Runs that ended with a read-only drive.
+        pub ends_of_life: u64,
+        /// Runs with media in files.
+        pub in_files: u64,
+        /// Runs of drives whose firmware runs on the host.
+        pub hosted: u64,
+        /// Runs of drives with part of the firmware on the host.
+        pub partial: u64,
+        /// Runs of drives with an extent tree as their map.
+        pub with_extents: u64,
+        /// Runs of arrays on the host.
+        pub arrays: u64,
+        /// Runs of bridges.
+        pub bridges: u64,
+        /// Array members unplugged.
+        pub members_unplugged: u64,
+        /// Array stripes repaired after a power cut.
+        pub stripes_repaired: u64,
+        /// Units reconstructed from the remaining members.
+        pub units_reconstructed: u64,
+        /// Units rebuilt onto replacement members.
+        pub units_rebuilt: u64,
+        /// Units of arrays marked as lost.
+        pub units_lost: u64,
+        /// Writes that bridges buffered.
+        pub writes_taken: u64,
+        /// Runs of enclosures.
+        pub boxes: u64,
+        /// Faults of enclosures: drives that left, lost links, host restarts.
+        pub box_faults: u64,
+        /// Returns of a drive to its enclosure.
+        pub drives_left: u64,
+        /// Sessions lost with all their outstanding commands.
+        pub sessions_cut: u64,
+        /// Processors lent in enclosures.
+        pub loans: u64,
+        /// Commands redirected through another drive.
+        pub redirected: u64,
+        /// Loans of DRAM in enclosures.
+        pub dram_borrowed: u64,
+        /// Dirty map pages recovered after the loss of the DRAM that held them.
+        pub dram_recovered: u64,
+        /// Segments of borrowed DRAM flushed because their logs were full.
+        pub log_flushes: u64,
+        /// Units merged from parts buffered in DRAM.
+        pub parts_merged: u64,
+        /// Runs without modeled time.
+        pub untimed: u64,
+        /// Namespaces created.
+        pub namespaces_created: u64,
+        /// Namespaces deleted.
+        pub namespaces_deleted: u64,
+        /// Formats.
+        pub formats: u64,
+        /// Sanitize operations.
+        pub sanitized: u64,
+        /// Blocks read and verified.
+        pub blocks_verified: u64,
+        /// Runs with KV namespaces.
+        pub with_pairs: u64,
+        /// Runs with table namespaces.
+        pub with_tables: u64,
+        /// Verified results about tables.
+        pub tables_verified: u64,
+        /// Runs with local memory and programs.
+        pub with_programs: u64,
+        /// Verified results about these.
+        pub programs_verified: u64,
+        /// Key-value pairs stored.
+        pub pairs_stored: u64,
+        /// Stores refused for lack of space.
+        pub pairs_refused: u64,
+        /// Values and Exist results verified.
+        pub pairs_verified: u64,
+        /// Compactions of a KV store's index.
+        pub pairs_merged: u64,
+        /// Value log segments collected.
+        pub pairs_collected: u64,
+        /// Records of key-value pairs replayed by recoveries.
+        pub pairs_replayed: u64,
+        /// Superblocks collected.
+        pub blocks_collected: u64,
+        /// Neighbor drives.
+        pub neighbours: u64,
+        /// Polls.
+        pub polls: u64,
     }
 }

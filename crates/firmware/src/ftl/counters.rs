@@ -2,225 +2,115 @@
 
 use byteway_clock::Delay;
 
-/// Counters of a translation layer since power-on, unless stated otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FtlCounters {
-    /// Units written by the host.
-    pub user_units_written: u64,
-    /// Bytes written by the host. A unit changed by [`edit`](crate::Ftl::edit) counts as a whole.
-    pub user_bytes_written: u64,
-    /// Written units that replaced a unit waiting in the buffer.
-    pub units_overwritten_in_buffer: u64,
-    /// Parts of units acknowledged from DRAM; included in [`user_units_written`](Self::user_units_written).
-    pub parts_absorbed: u64,
-    /// Units merged with their absorbed parts.
-    pub parts_merged: u64,
-    /// Units read by the host.
-    pub units_read: u64,
-    /// Read units found in the buffer.
-    pub units_read_from_buffer: u64,
-    /// Read units found in the read cache.
-    pub units_read_from_cache: u64,
-    /// Read units that were unmapped, which read as zeroes without a flash read.
-    pub units_read_unmapped: u64,
-    /// Units deallocated by the host.
-    pub units_deallocated: u64,
-    /// Units programmed for host writes.
-    pub units_programmed_host: u64,
-    /// Units programmed by garbage collection.
-    pub units_programmed_collector: u64,
-    /// Units programmed because a translation page had changed.
-    pub units_programmed_map: u64,
-    /// Units programmed by wear leveling.
-    pub units_programmed_levelling: u64,
-    /// Units programmed by refresh.
-    pub units_programmed_refresh: u64,
-    /// Units programmed by folding the cache.
-    pub units_programmed_folding: u64,
-    /// Units programmed when retiring a failed superblock.
-    pub units_programmed_retirement: u64,
-    /// Padding units programmed to complete a stripe.
-    pub units_programmed_padding: u64,
-    /// Host units programmed into the cache; included in
-    /// [`units_programmed_host`](Self::units_programmed_host).
-    pub units_programmed_cache: u64,
-    /// Translation pages among the units that garbage collection moved.
-    pub map_units_collected: u64,
-    /// Look-ups that found their translation page in the map cache. A command looks up each page once.
-    pub map_hits: u64,
-    /// Look-ups that had to load the page: from flash, unless nothing was mapped in it yet.
-    pub map_misses: u64,
-    /// Look-ups of a page that another command was already loading.
-    pub map_misses_shared: u64,
-    /// Translation pages read from flash.
-    pub map_reads: u64,
-    /// Map reads that flash could not deliver.
-    pub map_reads_failed: u64,
-    /// Dirty translation pages evicted from the cache.
-    pub map_evictions_dirty: u64,
-    /// Translation pages read and written back because they changed while not cached.
-    pub map_updates: u64,
-    /// Copies of translation pages stored in lent memory.
-    pub map_copies_stored: u64,
-    /// Translation pages loaded from such copies.
-    pub map_copies_loaded: u64,
-    /// Copies found damaged or lost, for which flash was read instead.
-    pub map_copies_damaged: u64,
-    /// Superblocks collected and erased because few were free.
-    pub blocks_collected: u64,
-    /// Superblocks collected and erased while the host was idle.
-    pub blocks_collected_idle: u64,
-    /// Superblocks collected and erased in collection windows although enough were free.
-    pub blocks_collected_window: u64,
-    /// Collection windows opened by a host.
-    pub collection_windows: u64,
-    /// Superblocks emptied and erased by wear leveling.
-    pub blocks_levelled: u64,
-    /// Superblocks emptied and erased by refresh.
-    pub blocks_refreshed: u64,
-    /// Superblocks of the cache emptied and erased.
-    pub blocks_folded: u64,
-    /// Superblocks that failed.
-    pub blocks_retired: u64,
-    /// Retired superblocks that have been emptied.
-    pub blocks_retired_empty: u64,
-    /// Failed programs.
-    pub program_failures: u64,
-    /// Failed erases.
-    pub erase_failures: u64,
-    /// Units requested by the host that flash could not deliver.
-    pub units_unreadable: u64,
-    /// Units that flash could not deliver when they were moved; they are unreadable from then on.
-    pub units_lost: u64,
-    /// Spare superblocks left.
-    pub blocks_spare: u64,
-    /// Free superblocks now.
-    pub blocks_free: u64,
-    /// Checkpoints written.
-    pub checkpoints: u64,
-    /// Pages of the deallocation journal written to the system area.
-    pub journal_pages_programmed: u64,
-    /// Stripes scanned at power-on.
-    pub stripes_scanned: u64,
-    /// Units whose address came from a scanned stripe instead of a translation page.
-    pub units_recovered: u64,
-    /// Duration of the recovery at power-on.
-    pub recovery_time: Delay,
-    /// Power cycles, as far as recorded in checkpoints.
-    pub power_cycles: u64,
-    /// Unsafe shutdowns, as far as recorded in checkpoints.
-    pub unsafe_shutdowns: u64,
-}
-
-impl std::ops::AddAssign for FtlCounters {
-    /// Sums the counters of several translation layers.
-    fn add_assign(&mut self, other: FtlCounters) {
-        let FtlCounters {
-            user_units_written,
-            user_bytes_written,
-            units_overwritten_in_buffer,
-            parts_absorbed,
-            parts_merged,
-            units_read,
-            units_read_from_buffer,
-            units_read_from_cache,
-            units_read_unmapped,
-            units_deallocated,
-            units_programmed_host,
-            units_programmed_collector,
-            units_programmed_map,
-            units_programmed_levelling,
-            units_programmed_refresh,
-            units_programmed_folding,
-            units_programmed_retirement,
-            units_programmed_padding,
-            units_programmed_cache,
-            map_units_collected,
-            map_hits,
-            map_misses,
-            map_misses_shared,
-            map_reads,
-            map_reads_failed,
-            map_evictions_dirty,
-            map_updates,
-            map_copies_stored,
-            map_copies_loaded,
-            map_copies_damaged,
-            blocks_collected,
-            blocks_collected_idle,
-            blocks_collected_window,
-            collection_windows,
-            blocks_levelled,
-            blocks_refreshed,
-            blocks_folded,
-            blocks_retired,
-            blocks_retired_empty,
-            program_failures,
-            erase_failures,
-            units_unreadable,
-            units_lost,
-            blocks_spare,
-            blocks_free,
-            checkpoints,
-            journal_pages_programmed,
-            stripes_scanned,
-            units_recovered,
-            recovery_time,
-            power_cycles,
-            unsafe_shutdowns,
-        } = other;
-        self.user_units_written += user_units_written;
-        self.user_bytes_written += user_bytes_written;
-        self.units_overwritten_in_buffer += units_overwritten_in_buffer;
-        self.parts_absorbed += parts_absorbed;
-        self.parts_merged += parts_merged;
-        self.units_read += units_read;
-        self.units_read_from_buffer += units_read_from_buffer;
-        self.units_read_from_cache += units_read_from_cache;
-        self.units_read_unmapped += units_read_unmapped;
-        self.units_deallocated += units_deallocated;
-        self.units_programmed_host += units_programmed_host;
-        self.units_programmed_collector += units_programmed_collector;
-        self.units_programmed_map += units_programmed_map;
-        self.units_programmed_levelling += units_programmed_levelling;
-        self.units_programmed_refresh += units_programmed_refresh;
-        self.units_programmed_folding += units_programmed_folding;
-        self.units_programmed_retirement += units_programmed_retirement;
-        self.units_programmed_padding += units_programmed_padding;
-        self.units_programmed_cache += units_programmed_cache;
-        self.map_units_collected += map_units_collected;
-        self.map_hits += map_hits;
-        self.map_misses += map_misses;
-        self.map_misses_shared += map_misses_shared;
-        self.map_reads += map_reads;
-        self.map_reads_failed += map_reads_failed;
-        self.map_evictions_dirty += map_evictions_dirty;
-        self.map_updates += map_updates;
-        self.map_copies_stored += map_copies_stored;
-        self.map_copies_loaded += map_copies_loaded;
-        self.map_copies_damaged += map_copies_damaged;
-        self.blocks_collected += blocks_collected;
-        self.blocks_collected_idle += blocks_collected_idle;
-        self.blocks_collected_window += blocks_collected_window;
-        self.collection_windows += collection_windows;
-        self.blocks_levelled += blocks_levelled;
-        self.blocks_refreshed += blocks_refreshed;
-        self.blocks_folded += blocks_folded;
-        self.blocks_retired += blocks_retired;
-        self.blocks_retired_empty += blocks_retired_empty;
-        self.program_failures += program_failures;
-        self.erase_failures += erase_failures;
-        self.units_unreadable += units_unreadable;
-        self.units_lost += units_lost;
-        self.blocks_spare += blocks_spare;
-        self.blocks_free += blocks_free;
-        self.checkpoints += checkpoints;
-        self.journal_pages_programmed += journal_pages_programmed;
-        self.stripes_scanned += stripes_scanned;
-        self.units_recovered += units_recovered;
-        self.recovery_time += recovery_time;
-        self.power_cycles += power_cycles;
-        self.unsafe_shutdowns += unsafe_shutdowns;
+byteway_clock::counters! {
+    /// Counters of a translation layer since power-on, unless stated otherwise.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct FtlCounters {
+        /// Units written by the host.
+        pub user_units_written: u64,
+        /// Bytes written by the host. A unit changed by [`edit`](crate::Ftl::edit) counts as a whole.
+        pub user_bytes_written: u64,
+        /// Written units that replaced a unit waiting in the buffer.
+        pub units_overwritten_in_buffer: u64,
+        /// Parts of units acknowledged from DRAM; included in [`user_units_written`](Self::user_units_written).
+        pub parts_absorbed: u64,
+        /// Units merged with their absorbed parts.
+        pub parts_merged: u64,
+        /// Units read by the host.
+        pub units_read: u64,
+        /// Read units found in the buffer.
+        pub units_read_from_buffer: u64,
+        /// Read units found in the read cache.
+        pub units_read_from_cache: u64,
+        /// Read units that were unmapped, which read as zeroes without a flash read.
+        pub units_read_unmapped: u64,
+        /// Units deallocated by the host.
+        pub units_deallocated: u64,
+        /// Units programmed for host writes.
+        pub units_programmed_host: u64,
+        /// Units programmed by garbage collection.
+        pub units_programmed_collector: u64,
+        /// Units programmed because a translation page had changed.
+        pub units_programmed_map: u64,
+        /// Units programmed by wear leveling.
+        pub units_programmed_levelling: u64,
+        /// Units programmed by refresh.
+        pub units_programmed_refresh: u64,
+        /// Units programmed by folding the cache.
+        pub units_programmed_folding: u64,
+        /// Units programmed when retiring a failed superblock.
+        pub units_programmed_retirement: u64,
+        /// Padding units programmed to complete a stripe.
+        pub units_programmed_padding: u64,
+        /// Host units programmed into the cache; included in
+        /// [`units_programmed_host`](Self::units_programmed_host).
+        pub units_programmed_cache: u64,
+        /// Translation pages among the units that garbage collection moved.
+        pub map_units_collected: u64,
+        /// Look-ups that found their translation page in the map cache. A command looks up each page once.
+        pub map_hits: u64,
+        /// Look-ups that had to load the page: from flash, unless nothing was mapped in it yet.
+        pub map_misses: u64,
+        /// Look-ups of a page that another command was already loading.
+        pub map_misses_shared: u64,
+        /// Translation pages read from flash.
+        pub map_reads: u64,
+        /// Map reads that flash could not deliver.
+        pub map_reads_failed: u64,
+        /// Dirty translation pages evicted from the cache.
+        pub map_evictions_dirty: u64,
+        /// Translation pages read and written back because they changed while not cached.
+        pub map_updates: u64,
+        /// Copies of translation pages stored in lent memory.
+        pub map_copies_stored: u64,
+        /// Translation pages loaded from such copies.
+        pub map_copies_loaded: u64,
+        /// Copies found damaged or lost, for which flash was read instead.
+        pub map_copies_damaged: u64,
+        /// Superblocks collected and erased because few were free.
+        pub blocks_collected: u64,
+        /// Superblocks collected and erased while the host was idle.
+        pub blocks_collected_idle: u64,
+        /// Superblocks collected and erased in collection windows although enough were free.
+        pub blocks_collected_window: u64,
+        /// Collection windows opened by a host.
+        pub collection_windows: u64,
+        /// Superblocks emptied and erased by wear leveling.
+        pub blocks_levelled: u64,
+        /// Superblocks emptied and erased by refresh.
+        pub blocks_refreshed: u64,
+        /// Superblocks of the cache emptied and erased.
+        pub blocks_folded: u64,
+        /// Superblocks that failed.
+        pub blocks_retired: u64,
+        /// Retired superblocks that have been emptied.
+        pub blocks_retired_empty: u64,
+        /// Failed programs.
+        pub program_failures: u64,
+        /// Failed erases.
+        pub erase_failures: u64,
+        /// Units requested by the host that flash could not deliver.
+        pub units_unreadable: u64,
+        /// Units that flash could not deliver when they were moved; they are unreadable from then on.
+        pub units_lost: u64,
+        /// Spare superblocks left.
+        pub blocks_spare: u64,
+        /// Free superblocks now.
+        pub blocks_free: u64,
+        /// Checkpoints written.
+        pub checkpoints: u64,
+        /// Pages of the deallocation journal written to the system area.
+        pub journal_pages_programmed: u64,
+        /// Stripes scanned at power-on.
+        pub stripes_scanned: u64,
+        /// Units whose address came from a scanned stripe instead of a translation page.
+        pub units_recovered: u64,
+        /// Duration of the recovery at power-on.
+        pub recovery_time: Delay,
+        /// Power cycles, as far as recorded in checkpoints.
+        pub power_cycles: u64,
+        /// Unsafe shutdowns, as far as recorded in checkpoints.
+        pub unsafe_shutdowns: u64,
     }
 }
 

@@ -15,8 +15,6 @@ mod tables;
 mod transfer;
 mod upkeep;
 
-use std::ops::AddAssign;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -220,46 +218,35 @@ pub struct WaitRow {
     pub share: f64,
 }
 
-/// Operations of the flash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FlashSummary {
-    /// Pages read for the host.
-    pub host_reads: u64,
-    /// Pages programmed for the host.
-    pub host_programs: u64,
-    /// Pages read by garbage collection.
-    pub collect_reads: u64,
-    /// Pages programmed by garbage collection.
-    pub collect_programs: u64,
-    /// Blocks erased.
-    pub erases: u64,
-    /// Pages read for the map; omitted if there are none.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub map_reads: u64,
-    /// Pages read by deferrable background work (wear leveling, refresh, folding, idle garbage collection);
-    /// omitted if there are none.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub background_reads: u64,
-    /// Pages programmed by the same; omitted if there are none.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub background_programs: u64,
+byteway_clock::counters! {
+    /// Operations of the flash.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub struct FlashSummary {
+        /// Pages read for the host.
+        pub host_reads: u64,
+        /// Pages programmed for the host.
+        pub host_programs: u64,
+        /// Pages read by garbage collection.
+        pub collect_reads: u64,
+        /// Pages programmed by garbage collection.
+        pub collect_programs: u64,
+        /// Blocks erased.
+        pub erases: u64,
+        /// Pages read for the map; omitted if there are none.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub map_reads: u64,
+        /// Pages read by deferrable background work (wear leveling, refresh, folding, idle garbage collection);
+        /// omitted if there are none.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub background_reads: u64,
+        /// Pages programmed by the same; omitted if there are none.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub background_programs: u64,
+    }
 }
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
-}
-
-impl AddAssign for FlashSummary {
-    fn add_assign(&mut self, other: FlashSummary) {
-        self.host_reads += other.host_reads;
-        self.host_programs += other.host_programs;
-        self.collect_reads += other.collect_reads;
-        self.collect_programs += other.collect_programs;
-        self.erases += other.erases;
-        self.map_reads += other.map_reads;
-        self.background_reads += other.background_reads;
-        self.background_programs += other.background_programs;
-    }
 }
 
 /// A user of the flash other than the host and its garbage collection.
