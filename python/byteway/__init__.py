@@ -17,7 +17,7 @@ from . import csd, errors, kv, profiles, sections, summary, trace
 from ._native import SOURCES as __sources__
 from ._native import VERSION as __version__
 from ._fit import Fit, fit, fit_jobs
-from ._policies import Source, StreamView, VictimView
+from ._policies import ScheduleView, Source, StreamView, SuspendView, VictimView, Waiting
 from ._run import Result, run
 from ._study import Comparison, Paper, Reproduction, compare, papers, reproduce, threshold
 from ._sweep import Sweep, sweep
@@ -44,13 +44,16 @@ __all__ = [
     "Result",
     "RunError",
     "Scenario",
+    "ScheduleView",
     "Source",
     "StreamView",
+    "SuspendView",
     "Sweep",
     "Table",
     "Target",
     "Transfer",
     "VictimView",
+    "Waiting",
     "__sources__",
     "__version__",
     "compare",

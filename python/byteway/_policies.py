@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, Union
 from .errors import wrong
 
 Policies: TypeAlias = Mapping[str, Union[Callable[..., Any], str]]
-"""What decides, by the name of the decision: `{"victim": f, "stream": C}`; each may be an import path, `"module:f"`."""
+"""What decides, by the name of the decision: `{"victim": f, "stream": C, "schedule": g, "suspend": h}`; each may be an import path, `"module:f"`."""
 
 Native: TypeAlias = tuple[str, str, str, Callable[..., Any]]
 """A policy for the native half: what it decides, name, version, and a function of plain values."""
@@ -57,6 +57,55 @@ class StreamView(NamedTuple):
     """When the host last wrote it; None if it has not, or if the policy's `needs_last_write` is not True."""
     source: Source | None
     """The superblock that it is moved from; None if the host writes it."""
+    random: int
+    """A number of 64 bits, the next one of the drive's own sequence."""
+
+
+class Waiting(NamedTuple):
+    """Operations of one priority that wait for a die."""
+
+    priority: str
+    """Their priority: "host-read", "map", "host-program", "collector" or "background", from the most urgent."""
+    operations: int
+    """Their number."""
+    first: str
+    """What the first of them does: "read", "program" or "erase". They are served in order."""
+    waited_ps: int
+    """For how long the first of them has waited, in picoseconds."""
+    passed: int
+    """More urgent operations that were served while these waited, since the last of this priority."""
+
+
+class ScheduleView(NamedTuple):
+    """What a schedule with a second argument sees beside what waits."""
+
+    die: int
+    """Number of the die within its drive."""
+    random: int
+    """A number of 64 bits, the next one of the drive's own sequence, which follows from the scenario's seed."""
+
+
+class SuspendView(NamedTuple):
+    """What a policy of suspension sees: an operation that holds up a read. Times are in picoseconds."""
+
+    is_erase: bool
+    """Whether it is an erase; otherwise, a program."""
+    priority: str
+    """Its priority, as in `Waiting`."""
+    remaining_ps: int
+    """Time until it would end."""
+    latency_ps: int
+    """Time until the die could sense."""
+    resume_ps: int
+    """Time that it costs to resume."""
+    waited_ps: int
+    """For how long the read has waited."""
+    suspends: int
+    """Times that it has been suspended already."""
+    reads: int
+    """Reads of the waiting read's priority that wait."""
+    die: int
+    """Number of the die within its drive."""
     random: int
     """A number of 64 bits, the next one of the drive's own sequence."""
 
@@ -129,15 +178,15 @@ def _imported(path: str) -> Any:
         raise wrong(f"the policy {path!r} can't be imported: {error}", "the module must be on sys.path wherever points run") from error
 
 
-def _takes_view(function: Callable[..., Any]) -> bool:
-    """Whether a function asks for the view: by a third argument that it needs, or one of that name."""
+def _takes_view(function: Callable[..., Any], before: int = 2) -> bool:
+    """Whether a function asks for the view: by an argument that it needs behind so many, or one of that name there."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # One in C need not say.
         return False
     places = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     needed = [each for each in places if each.default is each.empty]
-    return len(needed) > 2 or any(each.name == "view" for each in places[2:3])
+    return len(needed) > before or any(each.name == "view" for each in places[before : before + 1])
 
 
 def _victim(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -201,9 +250,43 @@ def _stream(make: Callable[..., Any], name: str) -> Callable[..., Any]:
     return made
 
 
+def _schedule(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    with_view = _takes_view(function, 1)
+
+    def choose(waiting: list[tuple[str, int, str, int, int]], die: int, random: int) -> int:
+        told = [Waiting(*each) for each in waiting]
+        chosen = operator.index(function(told, ScheduleView(die, random)) if with_view else function(told))
+        if not 0 <= chosen < len(told):
+            raise IndexError(f"the schedule {name!r} chose {chosen}, of {len(told)} priorities that wait")
+        return chosen
+
+    return choose
+
+
+def _suspend(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def suspends(
+        is_erase: bool,
+        priority: str,
+        times: tuple[int, int, int, int],
+        suspends: int,
+        reads: int,
+        die: int,
+        random: int,
+    ) -> bool:
+        decided = function(SuspendView(is_erase, priority, *times, suspends, reads, die, random))
+        # None is what a function returns that forgot to.
+        if decided is None:
+            raise TypeError(f"the policy of suspension {name!r} returned None: it returns True or False")
+        return bool(decided)
+
+    return suspends
+
+
 _KINDS = {
     "victim": (_victim, "give a function of two arrays, valid and age"),
     "stream": (_stream, "give a class with `host`, `collector` and `place`"),
+    "schedule": (_schedule, "give a function of a list of what waits, which returns the place of one"),
+    "suspend": (_suspend, "give a function of a view, which returns True or False"),
 }
 
 

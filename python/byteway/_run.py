@@ -120,7 +120,10 @@ def run(
             a third argument it gets a `VictimView`, too. `{"stream": C}`: `C()` is called for each drive that is simulated; of what
             it returns, `host` and `collector` are the numbers of streams, and `place(view)`, with a `StreamView`, returns one of them for
             each unit of 4 KiB that is written or moved. Optional are `needs_last_write = True`, and `collects(source, now)`, which
-            is told of each superblock that is chosen to be emptied. Both may be import paths, `"module:f"`. They are called in the
+            is told of each superblock that is chosen to be emptied. `{"schedule": f}`: where operations of several priorities wait for a
+            die, `f(waiting)` gets a list of `Waiting`, the most urgent first, and returns the place of one; with a second argument it
+            gets a `ScheduleView`, too. `{"suspend": f}`: `f(view)`, with a `SuspendView`, returns whether a program or an erase is
+            suspended for a read. All may be import paths, `"module:f"`. They are called in the
             thread of the run, by replicates at once, and before the run where a steady state is constructed; what they raise ends the
             run, and Ctrl-C waits until they return. The result is reproducible if it depends on their arguments alone.
         progress: `True` for a bar, or a function.

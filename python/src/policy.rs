@@ -1,8 +1,10 @@
 //! Policies in Python: a function that is called for each decision, in the thread of the run.
 
+use byteway::Priority;
 use byteway_firmware::policy::{
-    Candidate, Filler, Policies, Source, Stream, StreamCounts, StreamPolicy, StreamView, Victim,
-    VictimPolicy, VictimView,
+    Candidate, Filler, OperationKind, Policies, Schedule, SchedulePolicy, ScheduleView, Source, Stream,
+    StreamCounts, StreamPolicy, StreamView, Suspend, SuspendPolicy, SuspendView, Victim, VictimPolicy,
+    VictimView,
 };
 use byteway_text::interrupt::Interrupt;
 use pyo3::prelude::*;
@@ -47,7 +49,9 @@ pub(crate) fn added(policies: &Policies, given: Vec<Given>, ending: &Ending) -> 
         let (function, ending) = (Arc::new(function), ending.clone());
         match &*kind {
             "victim" => policies.with_victim_of_all(victim(name, hash, function, ending)),
-            _ => policies.with_stream_of_all(stream(name, hash, function, ending)),
+            "stream" => policies.with_stream_of_all(stream(name, hash, function, ending)),
+            "schedule" => policies.with_schedule_of_all(schedule(name, hash, function, ending)),
+            _ => policies.with_suspend_of_all(suspend(name, hash, function, ending)),
         }
     })
 }
@@ -151,5 +155,75 @@ impl Stream for PythonStream {
         if let Err(error) = Python::attach(|py| collects.call1(py, (filled_by, stream, opened_at, now))) {
             self.ending.end(error);
         }
+    }
+}
+
+/// A priority, in words.
+fn priority(priority: Priority) -> &'static str {
+    match priority {
+        Priority::HostRead => "host-read",
+        Priority::Map => "map",
+        Priority::HostProgram => "host-program",
+        Priority::Collector => "collector",
+        Priority::Background => "background",
+    }
+}
+
+/// A schedule, or a policy of suspension. The function of a schedule gets what waits of each priority, the die and a random number, and
+/// returns the place of one; that of suspension gets what it is asked about, and returns whether it is suspended.
+struct PythonDie {
+    function: Arc<Py<PyAny>>,
+    ending: Ending,
+}
+
+fn schedule(name: String, hash: String, function: Arc<Py<PyAny>>, ending: Ending) -> SchedulePolicy {
+    SchedulePolicy::new(name, Some(hash), move || {
+        Box::new(PythonDie { function: function.clone(), ending: ending.clone() })
+    })
+}
+
+fn suspend(name: String, hash: String, function: Arc<Py<PyAny>>, ending: Ending) -> SuspendPolicy {
+    SuspendPolicy::new(name, Some(hash), move || {
+        Box::new(PythonDie { function: function.clone(), ending: ending.clone() })
+    })
+}
+
+impl Schedule for PythonDie {
+    fn choose(&mut self, view: &mut ScheduleView<'_>) -> Priority {
+        let random = view.random();
+        let waiting: Vec<_> = view
+            .waiting()
+            .iter()
+            .map(|waiting| {
+                let first = match waiting.first {
+                    OperationKind::Read => "read",
+                    OperationKind::Program => "program",
+                    OperationKind::Erase => "erase",
+                };
+                (priority(waiting.priority), waiting.count, first, waiting.waited.0, waiting.passed)
+            })
+            .collect();
+        let arguments = (waiting, view.die(), random);
+        let chosen = Python::attach(|py| self.function.call1(py, arguments)?.extract::<usize>(py));
+        let chosen = chosen.map_err(|error| self.ending.end(error)).ok();
+        // After an exception any will do: the run ends.
+        chosen
+            .and_then(|place| view.waiting().get(place))
+            .map_or(view.waiting()[0].priority, |found| found.priority)
+    }
+}
+
+impl Suspend for PythonDie {
+    fn suspends(&mut self, view: &mut SuspendView<'_>) -> bool {
+        let random = view.random();
+        let times = (view.remaining().0, view.latency().0, view.resume().0, view.waited().0);
+        let (suspends, reads) = (view.suspends(), view.reads());
+        let arguments =
+            (view.is_erase(), priority(view.priority()), times, suspends, reads, view.die(), random);
+        let decided = Python::attach(|py| self.function.call1(py, arguments)?.extract(py));
+        decided.unwrap_or_else(|error| {
+            self.ending.end(error);
+            true
+        })
     }
 }

@@ -195,6 +195,53 @@ def test_what_a_stream_policy_raises_ends_the_run(writes: dict[str, Any]) -> Non
         byteway.run(writes, policies={"stream": Astray})
 
 
+@pytest.fixture
+def mixed(writes: dict[str, Any]) -> dict[str, Any]:
+    """Reads beside writes, on a drive that suspends."""
+    writes["job"][0] |= {"rw": "randrw", "rwmixread": 70, "count": 6000}
+    flash = {"suspend": {"latency": "20 us", "resume": "5 us", "most": 4}}
+    writes["drive"]["override"].setdefault("flash", {}).update(flash)
+    return writes
+
+
+# Policies of dies see what those in Rust see, at the same instants.
+def test_policies_of_dies_give_the_runs_of_their_like(mixed: dict[str, Any]) -> None:
+    def oldest(waiting: list[byteway.Waiting]) -> int:
+        assert len(waiting) > 1 and all(each.operations > 0 for each in waiting)
+        return max(range(len(waiting)), key=lambda at: waiting[at].waited_ps)
+
+    def erases(view: byteway.SuspendView) -> bool:
+        assert view.remaining_ps > view.latency_ps and view.reads > 0
+        return view.is_erase
+
+    flash = mixed["drive"]["override"]["flash"]
+    own = byteway.run(mixed, policies={"schedule": oldest, "suspend": erases})
+    assert [(row.key, row.name) for row in own.summary.policies] == [("flash.schedule", "oldest"), ("flash.suspend.policy", "erases")]
+    default = byteway.run(mixed)
+    flash["schedule"], flash["suspend"]["policy"] = "fifo", "erases"
+    built_in = byteway.run(mixed)
+    assert own.series.to_polars().equals(built_in.series.to_polars())
+    assert not own.series.to_polars().equals(default.series.to_polars())
+
+
+def test_what_a_policy_of_a_die_raises_ends_the_run(mixed: dict[str, Any]) -> None:
+    with pytest.raises(IndexError, match="'astray' chose 9"):
+
+        def astray(waiting: list[byteway.Waiting], view: byteway.ScheduleView) -> int:
+            return 9
+
+        byteway.run(mixed, policies={"schedule": astray})
+    with pytest.raises(TypeError, match="'forgets' returned None"):
+
+        def forgets(view: byteway.SuspendView) -> None:
+            pass
+
+        byteway.run(mixed, policies={"suspend": forgets})
+    del mixed["drive"]["override"]["flash"]["suspend"]
+    with pytest.raises(byteway.InputError, match="decides on suspensions, and the drive has none"):
+        byteway.run(mixed, policies={"suspend": forgets})
+
+
 # In other processes a policy can only be imported; the same one, wherever it runs, is the same in the cache.
 def test_policies_in_sweeps(writes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "def last(valid, age):\n    return len(valid) - 1\n\ndef wrong(valid, age):\n    raise OSError('on purpose')\n"

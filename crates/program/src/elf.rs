@@ -2,6 +2,8 @@
 //! ELF file for eBPF. A file that needs a linker is refused: instructions with relocations (maps, global variables, calls of functions that
 //! were not inlined) have no meaning on their own. If it has symbols, the program is the one function that others could call.
 
+use crate::verify::{Program, ProgramError};
+
 /// First bytes of an ELF file.
 pub const MAGIC: [u8; 4] = *b"\x7fELF";
 /// Machine type of eBPF.
@@ -41,6 +43,26 @@ pub enum ElfError {
         "the instructions have relocations: use no maps and no global variables, and make all functions but one `static inline __attribute__((always_inline))`"
     )]
     Relocated,
+}
+
+/// Why a file holds no program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// Its instructions can't be found.
+    #[error(transparent)]
+    Object(#[from] ElfError),
+    /// They are not valid.
+    #[error(transparent)]
+    Instructions(#[from] ProgramError),
+}
+
+/// Verifies a file with a program: an object file, or bare instructions.
+///
+/// # Errors
+/// It needs a linker, or the verifier refuses it.
+pub fn verified(file: &[u8]) -> Result<Program, FileError> {
+    let code = if file.starts_with(&MAGIC) { instructions(file)? } else { file };
+    Ok(Program::verify(code)?)
 }
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

@@ -1,16 +1,18 @@
 //! Policies by their names in a profile.
 
-use super::profile::{Geometry, KeyError, Profile, fault};
+use super::profile::{Geometry, KeyError, Profile, Suspend, fault};
 use byteway_clock::random::fnv1a;
 use byteway_firmware::policy::stream::StreamProgram;
 use byteway_firmware::policy::victim::VictimProgram;
 use byteway_firmware::policy::{
-    Named, NoProgram, Policies, SchedulePolicy, StreamPolicy, SuspendPolicy, UnknownPolicy, VictimPolicy,
-    is_file,
+    Named, NoProgram, Policies, SchedulePolicy, ScheduleProgram, StreamPolicy, SuspendPolicy, SuspendProgram,
+    UnknownPolicy, VictimPolicy, is_file,
 };
+use byteway_program::elf::FileError;
 use byteway_text::error::suggest;
 use byteway_text::file::read_small_bytes;
 use byteway_text::units::{Bytes, excerpt};
+use std::fmt::Display;
 use std::path::Path;
 
 const VICTIM: &str = "firmware.gc.policy";
@@ -52,21 +54,11 @@ impl DrivePolicies {
         folder_of: impl Fn(&str) -> &'f Path,
     ) -> Result<Self, KeyError> {
         let Profile { firmware, flash, .. } = profile;
-        let suspend = flash
-            .suspend
-            .as_ref()
-            .map_or_else(|| SuspendPolicy::default().name().to_owned(), |own| own.policy.clone());
         Ok(DrivePolicies {
             victim: victim(policies, &firmware.gc.policy, folder_of(VICTIM))?,
             streams: streams(policies, &firmware.streams, folder_of(STREAMS))?,
-            schedule: known(
-                SCHEDULE,
-                &flash.schedule,
-                policies.schedule(&flash.schedule),
-                policies.schedules(),
-                "",
-            )?,
-            suspend: known(SUSPEND, &suspend, policies.suspend(&suspend), policies.suspends(), "")?,
+            schedule: schedule(policies, &flash.schedule, folder_of(SCHEDULE))?,
+            suspend: suspend(policies, flash.suspend.as_ref(), folder_of(SUSPEND))?,
         })
     }
 
@@ -104,7 +96,7 @@ fn victim(policies: &Policies, text: &str, folder: &Path) -> Result<VictimPolicy
     if is_file(text) && found == Err(UnknownPolicy::Name) {
         return program(VICTIM, text, folder, |file| {
             let program = VictimProgram::verify(file)?;
-            Ok(move || Box::new(VictimProgram::new(program.clone())) as _)
+            Ok::<_, FileError>(move || Box::new(VictimProgram::new(program.clone())) as _)
         });
     }
     known(VICTIM, text, found, policies.victims(), OR_FILE)
@@ -119,10 +111,52 @@ fn streams(policies: &Policies, text: &str, folder: &Path) -> Result<StreamPolic
     if is_file(text) && found == Err(UnknownPolicy::Name) {
         return program(STREAMS, text, folder, |file| {
             let program = StreamProgram::verify(file)?;
-            Ok(move || Box::new(program.again()) as _)
+            Ok::<_, NoProgram>(move || Box::new(program.again()) as _)
         });
     }
     known(STREAMS, text, found, policies.streams(), OR_FILE)
+}
+
+/// The schedule that a profile names. `folder` is that of the text which names it.
+fn schedule(policies: &Policies, text: &str, folder: &Path) -> Result<SchedulePolicy, KeyError> {
+    if let Some(policy) = policies.schedule_of_all() {
+        return Ok(policy.clone());
+    }
+    let found = policies.schedule(text);
+    if is_file(text) && found == Err(UnknownPolicy::Name) {
+        return program(SCHEDULE, text, folder, |file| {
+            let program = ScheduleProgram::verify(file)?;
+            Ok::<_, FileError>(move || Box::new(ScheduleProgram::new(program.clone())) as _)
+        });
+    }
+    known(SCHEDULE, text, found, policies.schedules(), OR_FILE)
+}
+
+/// The policy of suspension that a profile names, if its drive suspends. `folder` is that of the text which names it.
+fn suspend(policies: &Policies, section: Option<&Suspend>, folder: &Path) -> Result<SuspendPolicy, KeyError> {
+    let Some(section) = section.filter(|section| section.most > 0) else {
+        let given = policies.suspend_of_all().map(Named::name);
+        return given.map_or_else(|| Ok(SuspendPolicy::default()), |name| Err(suspends_nothing(name)));
+    };
+    if let Some(policy) = policies.suspend_of_all() {
+        return Ok(policy.clone());
+    }
+    let text = &section.policy;
+    let found = policies.suspend(text);
+    if is_file(text) && found == Err(UnknownPolicy::Name) {
+        return program(SUSPEND, text, folder, |file| {
+            let program = SuspendProgram::verify(file)?;
+            Ok::<_, FileError>(move || Box::new(SuspendProgram::new(program.clone())) as _)
+        });
+    }
+    known(SUSPEND, text, found, policies.suspends(), OR_FILE)
+}
+
+/// A policy would never be asked.
+fn suspends_nothing(name: &str) -> KeyError {
+    let what = format!("`{}` decides on suspensions, and the drive has none", excerpt(name));
+    let help = "write `flash.suspend = { latency = \"20 us\", resume = \"20 us\", most = 16 }`, or leave the policy out";
+    fault("flash.suspend", what, help)
 }
 
 const OR_FILE: &str = ", or the name of an eBPF program, FILE.o";
@@ -149,11 +183,11 @@ fn known<'a, P: ?Sized>(
 }
 
 /// The policy of an eBPF object, which `text` names for `key`; `verify` gives what makes one for each drive.
-fn program<P: ?Sized, M: Fn() -> Box<P> + Send + Sync + 'static>(
+fn program<P: ?Sized, M: Fn() -> Box<P> + Send + Sync + 'static, E: Display>(
     key: &str,
     text: &str,
     folder: &Path,
-    verify: impl FnOnce(&[u8]) -> Result<M, NoProgram>,
+    verify: impl FnOnce(&[u8]) -> Result<M, E>,
 ) -> Result<Named<P>, KeyError> {
     let path = folder.join(text);
     // A pipe that nobody writes to would be read for ever.

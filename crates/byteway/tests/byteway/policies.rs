@@ -652,3 +652,78 @@ fn an_added_schedule_or_suspension_is_one_among_the_others() {
         "asked or not, the order is the same"
     );
 }
+
+/// What waits longest, of equals the most urgent, as an eBPF program.
+fn oldest_program() -> Vec<u8> {
+    let (place, best, most, waited) = (R4, R6, R7, R8);
+    assemble(&[
+        mov(best, 0),
+        mov(place, 0),
+        load(size::DOUBLE, most, R1, 0),
+        load(size::DOUBLE, waited, R1, 0),
+        jump(when::LE, waited, most, 2),
+        mov(most, waited),
+        mov(best, place),
+        alu64(alu::ADD, R1, 24),
+        alu64(alu::ADD, place, 1),
+        alu64(alu::ADD, R2, -1),
+        jump(when::NE, R2, 0, -8),
+        mov(R0, best),
+        exit(),
+    ])
+}
+
+// A file is told what a policy in Rust is told, of dies as of the translation layer; and what it answers wrongly must be told.
+#[test]
+fn programs_of_dies_give_the_runs_of_their_like() {
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("own.o");
+    let schedule = |name: &str| mixed(&format!("override.flash.schedule = \"{name}\""));
+    let suspend = |name: &str| {
+        mixed(&format!(
+            "override.flash.suspend = {{ latency = \"20 us\", resume = \"5 us\", most = 4, policy = \"{name}\" }}"
+        ))
+    };
+    let of_file = path.display().to_string();
+    let is_erase = assemble(&[load(size::WORD, R0, R1, 32), exit()]);
+    let long = |code: &[_]| assemble(code);
+    for (key, text, program, like, other) in [
+        ("flash.schedule", &schedule as &dyn Fn(&str) -> String, oldest_program(), "fifo", "priority"),
+        ("flash.suspend.policy", &suspend, is_erase, "erases", "always"),
+    ] {
+        std::fs::write(&path, program).unwrap();
+        let own = play(&scenario(&text(&of_file))).unwrap();
+        let [row] = &own.policies[..] else { panic!("{:?}", own.policies) };
+        assert_eq!((row.key.as_str(), row.name.as_str(), row.hash.len()), (key, "own.o", 16));
+        assert_eq!(figures(own.clone()), figures(play(&scenario(&text(like))).unwrap()), "{key}");
+        assert_ne!(figures(own), figures(play(&scenario(&text(other))).unwrap()), "{key}: it matters");
+        for (wrong, says) in [
+            (long(&[mov(R0, 9), exit()]), ", it returned 9, "),
+            (
+                long(&[load(size::DOUBLE, R0, R1, 4000), exit()]),
+                ", the program was stopped at instruction 0: ",
+            ),
+        ] {
+            std::fs::write(&path, wrong).unwrap();
+            let failed = play(&scenario(&text(&of_file))).unwrap_err().to_string();
+            assert!(failed.contains("`own.o` failed: asked ") && failed.contains(says), "{failed}");
+        }
+    }
+    // Times and numbers: what the built-in `remaining:100` decides by.
+    let remaining = assemble(&[
+        load(size::DOUBLE, R6, R1, 0),
+        load(size::DOUBLE, R7, R1, 8),
+        alu64(alu::ADD, R7, 100_000_000),
+        mov(R0, 0),
+        jump(when::LT, R6, R7, 1),
+        mov(R0, 1),
+        exit(),
+    ]);
+    std::fs::write(&path, remaining).unwrap();
+    let [own, built_in] =
+        [&*of_file, "remaining:100"].map(|name| figures(play(&scenario(&suspend(name))).unwrap()));
+    assert_eq!(own, built_in);
+    let text = mixed("override.flash.suspend.policy = \"erases\"");
+    let refused = parse(&text, &Options::default()).unwrap_err();
+    assert!(refused.help.contains("write `flash.suspend = { latency = "), "{refused}");
+}

@@ -1,18 +1,13 @@
 //! Policies in files: eBPF programs.
 
-use byteway_program::elf::{self, ElfError, MAGIC};
-use byteway_program::{Program, ProgramError};
-use std::sync::Arc;
+use byteway_program::elf::FileError;
 
 /// Why a file holds no policy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum NoProgram {
-    /// Its instructions can't be found.
+    /// It holds no program.
     #[error(transparent)]
-    File(#[from] ElfError),
-    /// They are not valid.
-    #[error(transparent)]
-    Instructions(#[from] ProgramError),
+    File(#[from] FileError),
     /// What it answers, before there is a drive, is no policy's.
     #[error("{asked}, {answer}")]
     Answer {
@@ -21,13 +16,4 @@ pub enum NoProgram {
         /// What came of it.
         answer: String,
     },
-}
-
-/// Verifies a file with a program: an object file, or bare instructions.
-///
-/// # Errors
-/// It needs a linker, or the verifier refuses it.
-pub(in crate::policy) fn verified(file: &[u8]) -> Result<Arc<Program>, NoProgram> {
-    let code = if file.starts_with(&MAGIC) { elf::instructions(file)? } else { file };
-    Ok(Arc::new(Program::verify(code)?))
 }

@@ -16,8 +16,8 @@ pub mod stream;
 pub mod victim;
 
 pub use byteway_flash::policy::{
-    MadeSchedule, MadeSuspend, OperationKind, Schedule, SchedulePolicy, ScheduleView, Suspend, SuspendPolicy,
-    SuspendView, Waiting,
+    MadeSchedule, MadeSuspend, OperationKind, Schedule, SchedulePolicy, ScheduleProgram, ScheduleView,
+    Suspend, SuspendPolicy, SuspendProgram, SuspendView, Waiting,
 };
 pub use byteway_policy::{Kind, Made, Named, UnknownPolicy, WrongArgument, is_file};
 pub use file::NoProgram;

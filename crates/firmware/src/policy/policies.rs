@@ -132,6 +132,30 @@ impl Policies {
         self.streams.instead.as_ref()
     }
 
+    /// Gives the dies of all drives this schedule, whatever their profiles name.
+    #[must_use]
+    pub fn with_schedule_of_all(mut self, policy: SchedulePolicy) -> Self {
+        self.schedules.instead = Some(policy);
+        self
+    }
+
+    /// The schedule of all drives, if they have one.
+    pub fn schedule_of_all(&self) -> Option<&SchedulePolicy> {
+        self.schedules.instead.as_ref()
+    }
+
+    /// Gives all drives that suspend operations this policy of suspension, whatever their profiles name.
+    #[must_use]
+    pub fn with_suspend_of_all(mut self, policy: SuspendPolicy) -> Self {
+        self.suspends.instead = Some(policy);
+        self
+    }
+
+    /// The policy of suspension of all drives, if they have one.
+    pub fn suspend_of_all(&self) -> Option<&SuspendPolicy> {
+        self.suspends.instead.as_ref()
+    }
+
     /// Names of victim policies, with what each does: the built-in ones first.
     pub fn victims(&self) -> impl Iterator<Item = (&str, &str)> {
         self.victims.each()

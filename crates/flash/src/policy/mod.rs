@@ -11,5 +11,7 @@ mod argument;
 pub mod schedule;
 pub mod suspend;
 
-pub use schedule::{MadeSchedule, OperationKind, Schedule, SchedulePolicy, ScheduleView, Waiting};
-pub use suspend::{MadeSuspend, Suspend, SuspendPolicy, SuspendView};
+pub use schedule::{
+    MadeSchedule, OperationKind, Schedule, SchedulePolicy, ScheduleProgram, ScheduleView, Waiting,
+};
+pub use suspend::{MadeSuspend, Suspend, SuspendPolicy, SuspendProgram, SuspendView};

@@ -1090,13 +1090,13 @@ pub fn profile_schema(policies: &Policies) -> serde_json::Value {
         &mut defs,
         "/Flash/properties/schedule",
         "Which of the operations that wait for a die is next.",
-        policies.schedules(),
+        policies.schedules().chain(own),
     );
     describe(
         &mut defs,
         "/Suspend/properties/policy",
         "Which programs and erases are suspended.",
-        policies.suspends(),
+        policies.suspends().chain(own),
     );
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

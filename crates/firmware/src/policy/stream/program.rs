@@ -1,5 +1,6 @@
 use super::view::{Filler, STREAMS_MAX, Source, Stream, StreamCounts, StreamView};
-use crate::policy::file::{NoProgram, verified};
+use crate::policy::file::NoProgram;
+use byteway_program::elf::verified;
 use byteway_program::memory::{PARAMETERS, range_address};
 use byteway_program::{Program, Range, Ranges};
 use std::sync::Arc;
@@ -96,7 +97,7 @@ impl StreamProgram {
     /// It needs a linker, the verifier refuses it, or a drive can't have its streams.
     pub fn verify(file: &[u8]) -> Result<StreamProgram, NoProgram> {
         let mut made = StreamProgram {
-            program: verified(file)?,
+            program: Arc::new(verified(file)?),
             counts: StreamCounts::SEPARATE,
             needs_last_write: false,
             memory: vec![0; MEMORY_BYTES],

@@ -1,5 +1,5 @@
 use super::view::{Victim, VictimView};
-use crate::policy::file::{NoProgram, verified};
+use byteway_program::elf::{FileError, verified};
 use byteway_program::memory::range_address;
 use byteway_program::{Program, Range, Ranges};
 use std::sync::Arc;
@@ -33,8 +33,8 @@ impl VictimProgram {
     ///
     /// # Errors
     /// It needs a linker, or the verifier refuses it.
-    pub fn verify(file: &[u8]) -> Result<Arc<Program>, NoProgram> {
-        verified(file)
+    pub fn verify(file: &[u8]) -> Result<Arc<Program>, FileError> {
+        verified(file).map(Arc::new)
     }
 
     /// A policy of a verified program.
