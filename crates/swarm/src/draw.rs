@@ -2,8 +2,8 @@
 
 use super::drive;
 use super::plan::{
-    Anchor, ArraySpec, BOX_NEIGHBOURS_MAX, BaseSpec, BoxSpec, BridgeSpec, DriveSpec, Extent, Fault,
-    FlashVerb, HostSpec, IdleSpec, KvSpec, LevelSpec, MemoryVerb, NEIGHBOURS_MAX, NamespaceSpec, Op,
+    Anchor, ArraySpec, BaseSpec, BridgeSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec,
+    JBOF_NEIGHBOURS_MAX, JbofSpec, KvSpec, LevelSpec, MemoryVerb, NEIGHBOURS_MAX, NamespaceSpec, Op,
     PartialSpec, Plan, PoliciesSpec, ProgramVerb, ProgramsSpec, RefreshSpec, StoreWhen, TableVerb,
     UpkeepSpec,
 };
@@ -17,23 +17,23 @@ use byteway_kv::Packing;
 pub fn draw(seed: u64, index: u64) -> Plan {
     let (rng, name) = (Rng::new(seed), format!("run-{index}"));
     if one_in(&mut rng.stream(&format!("{name}/box?")), 6) {
-        return boxed(&rng, &name);
+        return in_jbof(&rng, &name);
     }
     let mut plan = one(&rng, &name, Shape::Any);
     plan.neighbours = neighbours(&rng, &name, &plan);
     plan
 }
 
-/// An enclosure of two to four drives, each with its own host workload.
-fn boxed(rng: &Rng, name: &str) -> Plan {
+/// A JBOF of two to four drives, each with its own host workload.
+fn in_jbof(rng: &Rng, name: &str) -> Plan {
     let mut random = rng.stream(&format!("{name}/box"));
-    let count = 1 + random.below(BOX_NEIGHBOURS_MAX as u64);
+    let count = 1 + random.below(JBOF_NEIGHBOURS_MAX as u64);
     // A separate stream, so that other draws do not change.
     let dram = one_in(&mut rng.stream(&format!("{name}/dram")), 3);
     let submit_ns = pick(&mut rng.stream(&format!("{name}/submit")), &[0, 0, 2_000, 30_000]);
-    let shape = if dram { Shape::BoxedWithDram } else { Shape::Boxed };
+    let shape = if dram { Shape::InJbofWithDram } else { Shape::InJbof };
     let mut plan = one(rng, &format!("{name}/box-0"), shape);
-    let spec = BoxSpec {
+    let spec = JbofSpec {
         period_us: pick(&mut random, &[50, 100, 300]),
         watermark: pick(&mut random, &[10, 30, 75]),
         loans: pick(&mut random, &[1, 2, 4]),
@@ -53,8 +53,8 @@ fn boxed(rng: &Rng, name: &str) -> Plan {
         .chain(plan.neighbours.iter_mut().map(|plan| &mut plan.faults))
         .enumerate()
     {
-        plan.retain(|fault| !fault.is_not_of_a_box());
-        plan.extend(box_faults(&mut random, ops[number]));
+        plan.retain(|fault| !fault.is_not_of_a_jbof());
+        plan.extend(jbof_faults(&mut random, ops[number]));
         plan.sort_by_key(Fault::anchor);
     }
     plan.host.interrupts = false;
@@ -63,8 +63,8 @@ fn boxed(rng: &Rng, name: &str) -> Plan {
     plan
 }
 
-/// Faults of a drive in an enclosure: it leaves and returns, loses its link to the fabric, or its host restarts.
-fn box_faults(random: &mut Stream, ops: u64) -> Vec<Fault> {
+/// Faults of a drive in a JBOF: it leaves and returns, loses its link to the fabric, or its host restarts.
+fn jbof_faults(random: &mut Stream, ops: u64) -> Vec<Fault> {
     let one = |random: &mut Stream| {
         let op = Some(random.below(ops.max(1)) as usize);
         let (at, during) = (Anchor { op, later: magnitude(random, 10) - 1 }, magnitude(random, 12));
@@ -98,15 +98,15 @@ fn neighbours(rng: &Rng, name: &str, first: &Plan) -> Vec<Plan> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Any,
-    /// A drive that can be in an enclosure.
-    Boxed,
+    /// A drive that can be in a JBOF.
+    InJbof,
     /// The same, with a few pages of its map in DRAM, some of which it lends and borrows.
-    BoxedWithDram,
+    InJbofWithDram,
 }
 
 /// A plan of one drive with these constraints, from streams of this name.
 fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
-    let is_boxed = shape != Shape::Any;
+    let is_in_jbof = shape != Shape::Any;
     let mut random = rng.stream(name);
     let mut plan = Plan {
         seed: random.next_u64() >> 12, // TOML integers have 63 bits
@@ -122,7 +122,7 @@ fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
     let failures = flash_failures(&mut rng.stream(&format!("{name}/flash")), &plan);
     upkeep(&mut rng.stream(&format!("{name}/upkeep")), &mut plan.drive);
     policies(&mut rng.stream(&format!("{name}/policies")), &mut plan.drive);
-    if shape == Shape::BoxedWithDram {
+    if shape == Shape::InJbofWithDram {
         if plan.drive.map_cache_pages.is_none() {
             // Several translation pages, so that a few in DRAM are not all of them.
             plan.drive.blocks *= 4;
@@ -145,13 +145,13 @@ fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
     partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
     array(&mut rng.stream(&format!("{name}/array")), &mut plan.drive);
     let mut with_tables = rng.stream(&format!("{name}/tables"));
-    if is_boxed {
-        plan.drive.fit_a_box();
+    if is_in_jbof {
+        plan.drive.fit_a_jbof();
     } else if plan.drive.endpoints == 0 && plan.drive.array.is_none() {
         tables(&mut with_tables, &mut plan.drive);
     }
     let mut with_programs = rng.stream(&format!("{name}/programs"));
-    if !is_boxed && plan.drive.endpoints == 0 && plan.drive.array.is_none() {
+    if !is_in_jbof && plan.drive.endpoints == 0 && plan.drive.array.is_none() {
         programs(&mut with_programs, &mut plan.drive);
     }
     // A drive whose flash may fail needs more spare space.
@@ -806,11 +806,11 @@ mod tests {
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
         let features: [(&str, Has<'_>); 44] = [
-            ("a box", &|plan| plan.jbof.is_some()),
-            ("a drive that leaves its box", &|plan| {
+            ("a JBOF", &|plan| plan.jbof.is_some()),
+            ("a drive that leaves its JBOF", &|plan| {
                 plan.all().flat_map(|plan| &plan.faults).any(|fault| matches!(fault, Fault::Leave { .. }))
             }),
-            ("a host of a box that restarts", &|plan| {
+            ("a host of a JBOF that restarts", &|plan| {
                 plan.all().flat_map(|plan| &plan.faults).any(|fault| matches!(fault, Fault::Host { .. }))
             }),
             ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),

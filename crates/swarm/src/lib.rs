@@ -11,7 +11,7 @@
 //! | `seat` | state of a run while the power is off |
 //! | `kept` | persistent state of a drive while its power is off |
 //! | `placing` | drives composed of others: their setup before a life |
-//! | `boxed` | drives in a JBOF enclosure, which leave and return |
+//! | `jbof` | drives in a JBOF, which leave and return |
 //! | `unplug` | unplugged members of an array |
 //! | [`tally`] | counts of what runs did |
 //! | `life` | the host during a life: driver, workers, faults |
@@ -45,12 +45,12 @@
 //! measures nothing.
 
 mod alone;
-mod boxed;
 pub mod defects;
 pub mod draw;
 mod drive;
 pub mod every;
 pub mod failure;
+mod jbof;
 mod kept;
 mod life;
 mod pairs;

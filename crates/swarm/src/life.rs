@@ -1,8 +1,8 @@
 //! The host from power-on to power-off: driver, workers, and faults.
 
-use super::boxed::{Begun, Boxed};
 use super::drive::TRANSFER_BYTES_MAX;
 use super::failure::{Failure, Kind};
+use super::jbof::{Begun, InJbof};
 use super::pairs;
 use super::plan::{Extent, Fault, FlashVerb, HoldsKind, Op};
 use super::programs;
@@ -51,8 +51,8 @@ pub(super) struct Life {
     pub(super) clock: Clock,
     pub(super) run: Rc<Run>,
     whole: RefCell<Rc<PoweredDrive>>,
-    /// The enclosure of the drive, if any.
-    pub(super) boxed: Option<Boxed>,
+    /// The JBOF of the drive, if any.
+    pub(super) in_jbof: Option<InJbof>,
     /// The slots of an array's members.
     pub(super) bays: Bays,
     moment: Cell<Option<LifeEvent>>,
@@ -124,7 +124,7 @@ impl Life {
         clock: &Clock,
         run: Rc<Run>,
         (whole, bays): (Rc<PoweredDrive>, Bays),
-        boxed: Option<Boxed>,
+        in_jbof: Option<InJbof>,
         watched: Option<usize>,
         looks: bool,
     ) -> Rc<Life> {
@@ -133,7 +133,7 @@ impl Life {
             clock: clock.clone(),
             run,
             whole: RefCell::new(whole),
-            boxed,
+            in_jbof,
             bays,
             moment: Cell::default(),
             changed: Notify::new(clock),
@@ -158,14 +158,14 @@ impl Life {
         life
     }
 
-    /// The drive; in an enclosure, that of the last session.
+    /// The drive; in a JBOF, that of the last session.
     pub(super) fn whole(&self) -> Rc<PoweredDrive> {
         self.whole.borrow().clone()
     }
 
-    /// Whether outstanding commands will never complete: the drive in an enclosure has lost power, or its host has restarted.
+    /// Whether outstanding commands will never complete: the drive in a JBOF has lost power, or its host has restarted.
     fn is_disconnected(&self) -> bool {
-        self.boxed.as_ref().is_some_and(Boxed::is_over)
+        self.in_jbof.as_ref().is_some_and(InJbof::is_over)
     }
 
     /// Waits for the rig's next event.
@@ -194,14 +194,14 @@ impl Life {
         self.reach(LifeEvent::Ended);
     }
 
-    /// Runs a life; in an enclosure, one session after another.
+    /// Runs a life; in a JBOF, one session after another.
     async fn go(self: &Rc<Self>, host: &HostEnd, mut looks: bool) -> Result<(), Failure> {
-        let Some(boxed) = &self.boxed else {
+        let Some(in_jbof) = &self.in_jbof else {
             let (driver, queues) = self.attach(host).await?;
             return self.session(&driver, &queues, host, looks).await;
         };
         loop {
-            let Begun { driver, whole, was_off } = boxed.begin(&self.clock).await;
+            let Begun { driver, whole, was_off } = in_jbof.begin(&self.clock).await;
             if was_off {
                 self.run.count(|tally| tally.drives_left += 1);
                 self.run.spaces.borrow().iter().for_each(|space| space.holds.cut_power());
@@ -210,7 +210,7 @@ impl Life {
             let host = whole.host.clone();
             self.whole.replace(whole);
             let ended = async {
-                let queues = boxed.queues(self.run.plan.host.queues.max(1)).await?;
+                let queues = in_jbof.queues(self.run.plan.host.queues.max(1)).await?;
                 self.has_attached.set(true);
                 self.driver.replace(Some(driver.clone()));
                 self.session(&driver, &queues, &host, looks).await
@@ -221,8 +221,8 @@ impl Life {
             }
             let is_wrong = |failure: &Failure| !matches!(failure.kind, Kind::Error);
             match ended {
-                Err(failure) if is_wrong(&failure) || !boxed.is_over() => return Err(failure),
-                Ok(()) if !boxed.is_over() => return Ok(()),
+                Err(failure) if is_wrong(&failure) || !in_jbof.is_over() => return Err(failure),
+                Ok(()) if !in_jbof.is_over() => return Ok(()),
                 _ => self.run.count(|tally| tally.sessions_cut += 1),
             }
             looks = true;
@@ -266,7 +266,7 @@ impl Life {
         looks: bool,
     ) -> Result<(), Failure> {
         let spec = &self.run.plan.host;
-        if self.boxed.is_some() {
+        if self.in_jbof.is_some() {
             self.format_again(driver).await?;
         }
         self.check_outcomes(driver).await?;
@@ -477,7 +477,7 @@ impl Life {
             let text = format!("{} completions contradict what was submitted", driver.protocol_errors());
             return Err(Failure::new(Kind::Error, text));
         }
-        if self.boxed.is_some() {
+        if self.in_jbof.is_some() {
             return Ok(()); // its peers may still use it
         }
         self.wait_for_rest().await?;
@@ -698,7 +698,7 @@ impl Life {
         let error = error.into();
         let has = |is: fn(&Fault) -> bool| self.run.plan.faults.iter().any(is);
         // A command without a reply from an unpowered drive is eventually aborted, and the drive reset.
-        let is_boxed = self.boxed.is_some();
+        let is_in_jbof = self.in_jbof.is_some();
         // A command that waits for a lost interrupt times out, and its Abort may too.
         let loses = has(|fault| matches!(fault, Fault::Interrupt { .. }));
         let resets = loses || has(|fault| matches!(fault, Fault::Reset { .. }));
@@ -709,9 +709,9 @@ impl Life {
         let explained = match &error {
             IoError::Client(error) if error.kind == ClientErrorKind::Uncertain => return Ok(()),
             IoError::Lost(_) if self.is_disconnected() => true,
-            IoError::Lost(Lost::Reset) => resets || is_boxed,
+            IoError::Lost(Lost::Reset) => resets || is_in_jbof,
             IoError::Lost(Lost::ShutDown) => cycles,
-            IoError::Status(status) if status.is(Status::ABORT_REQUESTED) => aborts || is_boxed,
+            IoError::Status(status) if status.is(Status::ABORT_REQUESTED) => aborts || is_in_jbof,
             IoError::Status(status) if status.is(Status::NAMESPACE_WRITE_PROTECTED) => {
                 self.is_read_only() && op.may_write()
             }
@@ -789,10 +789,10 @@ impl Life {
     }
 
     async fn disturb(&self, fault: Fault) -> Result<(), Failure> {
-        if let Some(boxed) = &self.boxed
-            && boxed.disturb(&self.clock, &fault).await?
+        if let Some(in_jbof) = &self.in_jbof
+            && in_jbof.disturb(&self.clock, &fault).await?
         {
-            self.run.count(|tally| tally.box_faults += 1);
+            self.run.count(|tally| tally.jbof_faults += 1);
             return Ok(());
         }
         let driver = self.driver.borrow().clone();
@@ -800,7 +800,7 @@ impl Life {
         match fault {
             Fault::Reset { .. } => {
                 self.run.count(|tally| tally.resets += 1);
-                let session = || self.boxed.as_ref().map(Boxed::session);
+                let session = || self.in_jbof.as_ref().map(InJbof::session);
                 let began_in = session();
                 match driver.reset().await {
                     Err(DriverError::Gone(Lost::ShutDown)) => Ok(()),

@@ -14,18 +14,18 @@
 //! - `cut 3+250 then 40 7` cuts the power 250 polls after the start of operation 3 (from 0), again 40 polls after power-on, and again 7
 //!   polls after that power-on. With `blind` the work continues without a verification of what survived; with `ends` it does not continue.
 //! - Faults other than cuts happen a number of microseconds after the start of an operation.
-//! - `leave 3+20 back 500` removes a drive from its enclosure for 500 us; `lose-power` does the same without a notification of its slot;
-//!   `lose-link 3+20 back 500` interrupts its link to the fabric; `restart-host 3+20` restarts all drivers of the enclosure.
+//! - `leave 3+20 back 500` removes a drive from its JBOF for 500 us; `lose-power` does the same without a notification of its slot;
+//!   `lose-link 3+20 back 500` interrupts its link to the fabric; `restart-host 3+20` restarts all drivers of the JBOF.
 //! - `unplug 3+20 member 1 returns` unplugs a member of an array, which returns after the next power-on; with `with-power`, at the next
 //!   cut.
 
-mod boxed;
 mod drive;
+mod jbof;
 mod line;
 mod op;
 
-pub use boxed::*;
 pub use drive::*;
+pub use jbof::*;
 pub use line::LineError;
 pub use op::*;
 
@@ -60,15 +60,15 @@ pub struct Plan {
     /// have no cuts, no power cycles and no neighbors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<Plan>,
-    /// The JBOF enclosure in which drive and neighbors lend each other processors, if any.
+    /// The JBOF in which drive and neighbors lend each other processors, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jbof: Option<BoxSpec>,
+    pub jbof: Option<JbofSpec>,
 }
 
 /// Upper limit of neighbors.
 pub const NEIGHBOURS_MAX: usize = 2;
-/// Upper limit of the neighbors in an enclosure.
-pub const BOX_NEIGHBOURS_MAX: usize = 3;
+/// Upper limit of the neighbors in a JBOF.
+pub const JBOF_NEIGHBOURS_MAX: usize = 3;
 
 /// Host configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -178,17 +178,17 @@ impl Plan {
             (self.faults.len() <= 10_000, "there can be at most 10,000 faults"),
             (
                 self.neighbours.len()
-                    <= if self.jbof.is_some() { BOX_NEIGHBOURS_MAX } else { NEIGHBOURS_MAX },
-                "there can be at most 2 neighbor drives, and 3 in a box (jbof)",
+                    <= if self.jbof.is_some() { JBOF_NEIGHBOURS_MAX } else { NEIGHBOURS_MAX },
+                "there can be at most 2 neighbor drives, and 3 in a JBOF (`[jbof]`)",
             ),
             (
-                self.jbof.is_none() || self.all().all(|plan| plan.drive.can_be_in_a_box()),
-                "drives of a box (jbof) have firmware and flash of their own, without files, pairs and memory of the host's, and take \
+                self.jbof.is_none() || self.all().all(|plan| plan.drive.can_be_in_a_jbof()),
+                "drives of a JBOF (`[jbof]`) have firmware and flash of their own, without files, pairs and memory of the host's, and take \
                  their time",
             ),
             (
-                self.jbof.is_none() || !self.all().flat_map(|plan| &plan.faults).any(Fault::is_not_of_a_box),
-                "a box (jbof) supports no power cycles, unplugged members or flash faults",
+                self.jbof.is_none() || !self.all().flat_map(|plan| &plan.faults).any(Fault::is_not_of_a_jbof),
+                "a JBOF (`[jbof]`) supports no power cycles, unplugged members or flash faults",
             ),
             (
                 self.jbof.as_ref().is_none_or(|spec| {
@@ -197,7 +197,7 @@ impl Plan {
                         && (4..=1024).contains(&spec.entries)
                         && self.all().all(|plan| plan.host.queues <= 4)
                 }),
-                "a box (jbof) has a period_us of at least 10, a timeout_us of at least 1000, entries from 4 to 1024, and hosts with at \
+                "a JBOF (`[jbof]`) has a period_us of at least 10, a timeout_us of at least 1000, entries from 4 to 1024, and hosts with at \
                  most 4 queues",
             ),
         ];
@@ -210,7 +210,7 @@ impl Plan {
         let ends_power = |fault: &Fault| matches!(fault, Fault::Cut { .. } | Fault::Cycle { .. });
         let checks = [
             (self.neighbours.is_empty(), "a neighbor drive must have no neighbors"),
-            (self.jbof.is_none(), "a neighbor drive must have no box (jbof)"),
+            (self.jbof.is_none(), "a neighbor drive must have no JBOF (`[jbof]`)"),
             (
                 !self.faults.iter().any(ends_power),
                 "power cuts must be in the faults of the first drive's plan",

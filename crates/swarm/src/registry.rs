@@ -41,9 +41,9 @@ pub enum Scope {
     Programs,
     /// Of arrays.
     Arrays,
-    /// Of JBOF enclosures.
-    Boxes,
-    /// Of JBOF enclosures whose drives lend each other DRAM. All of them have the defect.
+    /// Of JBOFs.
+    Jbofs,
+    /// Of JBOFs whose drives lend each other DRAM. All of them have the defect.
     LentDram,
 }
 
@@ -111,9 +111,9 @@ pub const REGISTRY: [Entry; 27] = {
         found(Device(DeviceDefect::LoseStore), Scope::Programs, 300, Data),
         found(Device(DeviceDefect::SkipRow), Scope::Programs, 3000, Data),
         // Two drives that trust the same stale descriptor both get the lender: commands of one execute on the data of the other.
-        found(Jbof(JbofDefect::StaleDescriptor), Scope::Boxes, 6000, Symptom::Any),
+        found(Jbof(JbofDefect::StaleDescriptor), Scope::Jbofs, 6000, Symptom::Any),
         // A lender whose queue is unbound while commands are in transit executes them on its own data.
-        found(Jbof(JbofDefect::UnbindWithoutDrain), Scope::Boxes, 6000, Symptom::Any),
+        found(Jbof(JbofDefect::UnbindWithoutDrain), Scope::Jbofs, 6000, Symptom::Any),
         // Writes acknowledged from a bridge's memory are not on any member yet.
         found(Swarm(Defect::ForgetMemory), Scope::Arrays, 1000, Data),
     ]
@@ -135,7 +135,7 @@ impl Scope {
             Scope::Tables => plan.drive.has_tables(),
             Scope::Programs => plan.drive.programs.is_some(),
             Scope::Arrays => plan.drive.array.is_some(),
-            Scope::Boxes => plan.jbof.is_some(),
+            Scope::Jbofs => plan.jbof.is_some(),
             Scope::LentDram => plan.jbof.as_ref().is_some_and(|spec| spec.dram),
         };
         if !is_in {

@@ -7,9 +7,9 @@
 //! is cut once more, and every block is read a last time. Neighbor drives share the executor and the power supply with the first one: each
 //! has its own link, host workload and oracle, so that interference shows.
 
-use super::boxed::{self, Boxed};
 use super::drive;
 use super::failure::{Failure, Kind};
+use super::jbof::{self, InJbof};
 use super::kept::{Kept, KeptArray, impossible};
 use super::life::{Life, LifeEvent};
 use super::placing::Placing;
@@ -175,13 +175,13 @@ impl Powered {
         (clock, processors): (&Clock, &[Rc<Station>]),
         (number, seat): (u16, Seat),
         (placed, members): (Option<PoweredDrive>, Vec<usize>),
-        boxed: Option<Boxed>,
+        in_jbof: Option<InJbof>,
         (watched, looks): (Option<usize>, bool),
         lives: usize,
     ) -> Result<Powered, Failure> {
         let faulty = seat.faulty(lives);
         let Seat { run, config, kept } = seat;
-        let own = boxed.as_ref().map(|boxed| boxed.powered()).transpose()?;
+        let own = in_jbof.as_ref().map(|in_jbof| in_jbof.powered()).transpose()?;
         let (whole, rest) = match (placed, kept) {
             _ if own.is_some() => (None, Rest::Nothing),
             (Some(placed), Kept::Array(kept)) => (Some(placed), Rest::Array(kept)),
@@ -193,17 +193,17 @@ impl Powered {
                 (Some(powered.map_err(impossible)?), files.map_or(Rest::Nothing, Rest::Files))
             }
         };
-        let whole = own.or_else(|| whole.map(Rc::new)).expect("a drive is in a box or on its own");
+        let whole = own.or_else(|| whole.map(Rc::new)).expect("a drive is in a JBOF or on its own");
         let bays = Bays::new(members, lives == 0);
         let clock = whole.host.clock().clone();
-        let life = Life::begin(&clock, run.clone(), (whole, bays), boxed, watched, looks);
+        let life = Life::begin(&clock, run.clone(), (whole, bays), in_jbof, watched, looks);
         Ok(Powered { run, config, rest, life })
     }
 
     fn count(&self) {
         let whole = self.life.whole();
-        if let Some(boxed) = &self.life.boxed {
-            self.run.count(|tally| boxed.count(tally));
+        if let Some(in_jbof) = &self.life.in_jbof {
+            self.run.count(|tally| in_jbof.count(tally));
         }
         self.run.count(|tally| {
             let layers = whole.layers();
@@ -249,7 +249,7 @@ impl Powered {
         let Powered { run, config, rest, life } = self;
         let whole = life.whole();
         let kept = match rest {
-            Rest::Nothing if life.boxed.is_some() => Kept::Memory(Vec::new()), // the box has it
+            Rest::Nothing if life.in_jbof.is_some() => Kept::Memory(Vec::new()), // the JBOF has it
             Rest::Nothing => Kept::Memory(whole.power_off_all()),
             Rest::Files(files) => {
                 let chance = Rng::new(run.plan.seed).stream(&format!("files-{lives}")).next_u64();
@@ -285,16 +285,16 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         _ => polls_max,
     };
     let host = Host::new(&clock, 1);
-    let jbof = boxed::power_on(&clock, &plan, seats, lives.len())?;
+    let jbof = jbof::power_on(&clock, &plan, seats, lives.len())?;
     let mut placing = match jbof {
         Some(_) => Placing::default(),
         None => Placing::power_on(&clock, host.processors(), seats, lives.len())?,
     };
-    let has_box = match &jbof {
-        Some(jbof) => boxed::attach(&executor, jbof, first)?,
+    let has_jbof = match &jbof {
+        Some(jbof) => jbof::attach(&executor, jbof, first)?,
         None => true,
     };
-    let placed = if has_box { placing.attach(&executor, first)? } else { None };
+    let placed = if has_jbof { placing.attach(&executor, first)? } else { None };
     let Some(mut placed) = placed else {
         let polls = clock.counters().polls;
         lives.push(polls);
@@ -302,7 +302,7 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
             return Err(Failure::new(Kind::Hang, format!("{polls} polls are not enough to attach")));
         }
         placing.power_off(seats);
-        jbof.iter().for_each(|jbof| boxed::power_off(jbof, seats));
+        jbof.iter().for_each(|jbof| jbof::power_off(jbof, seats));
         drop(executor);
         seats.iter().for_each(|seat| cut_power(&seat.run));
         seats[0].run.count(|tally| {
@@ -317,10 +317,10 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         let own = placed.iter().position(|placed| placed.place == number);
         let own = (own.map(|index| placed.swap_remove(index).drive), placing.members(number));
         let seat = (number as u16, seat);
-        let boxed = jbof.as_ref().zip(plan.jbof.as_ref());
-        let boxed = boxed.map(|(jbof, spec)| Boxed::new(jbof, spec, number));
+        let in_jbof = jbof.as_ref().zip(plan.jbof.as_ref());
+        let in_jbof = in_jbof.map(|(jbof, spec)| InJbof::new(jbof, spec, number));
         let drive = (&clock, host.processors());
-        powered.push(Powered::on(drive, seat, own, boxed, (watched, looks), lives.len())?);
+        powered.push(Powered::on(drive, seat, own, in_jbof, (watched, looks), lives.len())?);
     }
     let life = powered[0].life.clone();
     let mut ran = executor.run_cut(life.clone().next_moment(), first);
@@ -338,7 +338,7 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         (&jbof, &plan.jbof, &ran, has_failed)
     {
         let period = Delay::from_us(spec.period_us);
-        let rest = boxed::wait_for_rest(clock.clone(), jbof.clone(), period);
+        let rest = jbof::wait_for_rest(clock.clone(), jbof.clone(), period);
         ran = match executor.run_cut(rest, polls_max) {
             Ok(RunOutcome::Ended(Ok(()))) => Ok(RunOutcome::Ended(LifeEvent::Ended)),
             Ok(RunOutcome::Ended(Err(failure))) => {
@@ -355,7 +355,7 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
     if let Ok(RunOutcome::Ended(_)) = ran {
         // A map tree that contradicts the actual locations would otherwise only show at a later look-up.
         let whole =
-            powered.iter().filter(|powered| powered.life.bays.are_full() && powered.life.boxed.is_none());
+            powered.iter().filter(|powered| powered.life.bays.are_full() && powered.life.in_jbof.is_none());
         whole
             .for_each(|powered| powered.life.whole().layers().iter().for_each(|layer| layer.check_extents()));
     }
@@ -380,7 +380,7 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
     let is_cut = |number: usize| end != End::Cycled || number > 0;
     let left = powered.into_iter().enumerate();
     seats.extend(left.map(|(number, powered)| powered.power_off(lives.len(), is_cut(number))));
-    jbof.iter().for_each(|jbof| boxed::power_off(jbof, seats));
+    jbof.iter().for_each(|jbof| jbof::power_off(jbof, seats));
     drop(life);
     drop(executor); // with all outstanding tasks, including the host's
     if end != End::Done {

@@ -104,7 +104,7 @@ impl Run {
                 partial: of_runs(plan.drive.partial != PartialSpec::default()),
                 arrays: of_runs(plan.drive.array.as_ref().is_some_and(|array| array.bridge.is_none())),
                 bridges: of_runs(plan.drive.array.as_ref().is_some_and(|array| array.bridge.is_some())),
-                boxes: of_runs(plan.jbof.is_some()),
+                jbofs: of_runs(plan.jbof.is_some()),
                 with_extents: of_runs(plan.drive.extents.is_some()),
                 with_pairs: of_runs(plan.drive.has_pairs()),
                 with_tables: of_runs(plan.drive.has_tables()),

@@ -2,7 +2,7 @@
 //! failure is the same.
 
 use super::failure::Failure;
-use super::plan::{ArraySpec, BoxSpec, Fault, KvSpec, LevelSpec, NEIGHBOURS_MAX, Op, PartialSpec, Plan};
+use super::plan::{ArraySpec, Fault, JbofSpec, KvSpec, LevelSpec, NEIGHBOURS_MAX, Op, PartialSpec, Plan};
 
 /// A shrunk plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,14 +126,14 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
             plan.neighbours.truncate(NEIGHBOURS_MAX);
             let all = std::iter::once(&mut plan.faults)
                 .chain(plan.neighbours.iter_mut().map(|plan| &mut plan.faults));
-            all.for_each(|faults| faults.retain(|fault| !fault.is_of_a_box()));
+            all.for_each(|faults| faults.retain(|fault| !fault.is_of_a_jbof()));
         });
         if let Some(spec) = self.best.jbof.clone() {
             for simpler in [
-                BoxSpec { weighted: false, ..spec.clone() },
-                BoxSpec { dram: false, ..spec.clone() },
-                BoxSpec { loans: 1, ..spec.clone() },
-                BoxSpec { entries: 64, ..spec },
+                JbofSpec { weighted: false, ..spec.clone() },
+                JbofSpec { dram: false, ..spec.clone() },
+                JbofSpec { loans: 1, ..spec.clone() },
+                JbofSpec { entries: 64, ..spec },
             ] {
                 self.try_change(|plan| plan.jbof = Some(simpler));
             }

@@ -66,19 +66,19 @@ byteway_clock::counters! {
         pub units_lost: u64,
         /// Writes that bridges buffered.
         pub writes_taken: u64,
-        /// Runs of enclosures.
-        pub boxes: u64,
-        /// Faults of enclosures: drives that left, lost links, host restarts.
-        pub box_faults: u64,
-        /// Returns of a drive to its enclosure.
+        /// Runs of JBOFs.
+        pub jbofs: u64,
+        /// Faults of JBOFs: drives that left, lost links, host restarts.
+        pub jbof_faults: u64,
+        /// Returns of a drive to its JBOF.
         pub drives_left: u64,
         /// Sessions lost with all their outstanding commands.
         pub sessions_cut: u64,
-        /// Processors lent in enclosures.
+        /// Processors lent in JBOFs.
         pub loans: u64,
         /// Commands redirected through another drive.
         pub redirected: u64,
-        /// Loans of DRAM in enclosures.
+        /// Loans of DRAM in JBOFs.
         pub dram_borrowed: u64,
         /// Dirty map pages recovered after the loss of the DRAM that held them.
         pub dram_recovered: u64,

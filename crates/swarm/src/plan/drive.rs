@@ -403,14 +403,14 @@ impl DriveSpec {
             && !self.has_tables()
     }
 
-    /// Removes the features that drives in an enclosure do not support.
-    pub fn fit_a_box(&mut self) {
+    /// Removes the features that drives in a JBOF do not support.
+    pub fn fit_a_jbof(&mut self) {
         (self.array, self.partial, self.endpoints) = (None, PartialSpec::default(), 0);
         (self.files, self.untimed, self.host_buffer_pages) = (false, false, None);
     }
 
-    /// Whether it can be in an enclosure.
-    pub fn can_be_in_a_box(&self) -> bool {
+    /// Whether it can be in a JBOF.
+    pub fn can_be_in_a_jbof(&self) -> bool {
         self.array.is_none()
             && self.partial == PartialSpec::default()
             && self.endpoints == 0

@@ -316,7 +316,7 @@ pub enum Fault {
         /// Whether it is lost at a power cut.
         with_power: bool,
     },
-    /// Temporary loss of power of a drive in an enclosure.
+    /// Temporary loss of power of a drive in a JBOF.
     Leave {
         /// Position.
         at: Anchor,
@@ -325,14 +325,14 @@ pub enum Fault {
         /// Duration in microseconds.
         during: u64,
     },
-    /// Temporary loss of a drive's link to the enclosure's fabric.
+    /// Temporary loss of a drive's link to the JBOF's fabric.
     Link {
         /// Position.
         at: Anchor,
         /// Duration in microseconds.
         during: u64,
     },
-    /// Restart of the enclosure's host.
+    /// Restart of the JBOF's host.
     Host {
         /// Position.
         at: Anchor,
@@ -467,13 +467,13 @@ impl Fault {
         self.clone().anchor_mut().copied()
     }
 
-    /// Whether it requires an enclosure.
-    pub fn is_of_a_box(&self) -> bool {
+    /// Whether it requires a JBOF.
+    pub fn is_of_a_jbof(&self) -> bool {
         matches!(self, Fault::Leave { .. } | Fault::Link { .. } | Fault::Host { .. })
     }
 
-    /// Whether it is not supported in an enclosure.
-    pub fn is_not_of_a_box(&self) -> bool {
+    /// Whether it is not supported in a JBOF.
+    pub fn is_not_of_a_jbof(&self) -> bool {
         matches!(
             self,
             Fault::Cycle { .. } | Fault::Interrupt { .. } | Fault::Unplug { .. } | Fault::Flash { .. }

@@ -119,17 +119,17 @@ plans! {
     /// The first drive was shut down before its power-off, which was mistaken for the end of its neighbor as well: that one had a member
     /// removed, and its power cut, unexpectedly.
     a_neighbour_that_is_cut_when_the_first_drive_is_shut_down = "a-neighbour-that-is-cut-by-a-cycle";
-    /// A drive left its enclosure and returned before its host noticed: commands went to the driver of the earlier life.
+    /// A drive left its JBOF and returned before its host noticed: commands went to the driver of the earlier life.
     a_driver_of_an_earlier_life = "box-with-an-old-driver";
     /// A restarted host read a namespace whose earlier format was still in progress, which was mistaken for a failure.
     a_host_that_restarts_in_a_format = "box-restarted-in-a-format";
-    /// A reset in progress when a drive in an enclosure lost power completed under another driver, and was mistaken for a failure of that
+    /// A reset in progress when a drive in a JBOF lost power completed under another driver, and was mistaken for a failure of that
     /// one.
     a_reset_that_a_driver_did_not_end = "box-reset-over-a-cut";
     /// A checkpoint after a sanitize determined once which map pages had entries, and marked a page as empty that had received some while
     /// it waited: after the next power-on its units read as zeroes.
     a_page_that_filled_while_a_checkpoint_waited = "page-fills-in-a-checkpoint";
-    /// A drive had returned to its enclosure, and had no queue pairs yet: a reset was requested from the driver of the earlier life.
+    /// A drive had returned to its JBOF, and had no queue pairs yet: a reset was requested from the driver of the earlier life.
     a_reset_of_an_old_driver = "box-reset-of-an-old-driver";
     /// The newer of the two copies of a namespace's catalog was on a page that could not be read after a power-on: the older one, one change
     /// before, was taken for what there was.

@@ -1,7 +1,7 @@
-//! JBOF enclosures: the drives of a plan and its neighbors lend each other processors, in some runs also DRAM, and leave and return while
+//! JBOFs: the drives of a plan and its neighbors lend each other processors, in some runs also DRAM, and leave and return while
 //! the others continue.
 //!
-//! Each drive has its own host workload and oracle. The enclosure's drivers are shared; a drive that loses power, or a host that restarts,
+//! Each drive has its own host workload and oracle. The JBOF's drivers are shared; a drive that loses power, or a host that restarts,
 //! ends a *session* of the workers on that drive: all their outstanding commands are lost, and once there is a driver again they start a
 //! new session, which first verifies everything.
 
@@ -9,7 +9,7 @@ use super::defects::AnyDefect;
 use super::drive;
 use super::failure::{Failure, Kind};
 use super::kept::{Kept, impossible};
-use super::plan::{BoxSpec, Fault, Plan};
+use super::plan::{Fault, JbofSpec, Plan};
 use super::seat::Seat;
 use super::tally::Tally;
 use byteway_clock::{Clock, Delay, Executor, RunOutcome};
@@ -22,13 +22,13 @@ use byteway_world::PoweredDrive;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Upper limit of checks whether the enclosure is at rest, one each period.
+/// Upper limit of checks whether the JBOF is at rest, one each period.
 const LOOKS_MAX: u32 = 2000;
 
-/// The enclosure of a run, if any.
-pub(super) struct Boxed {
+/// The JBOF of a run, if any.
+pub(super) struct InJbof {
     pub(super) jbof: Rc<Jbof>,
-    spec: BoxSpec,
+    spec: JbofSpec,
     drive: usize,
     session: Cell<Session>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Begun {
     pub(super) was_off: bool,
 }
 
-fn config(spec: &BoxSpec, drives: usize, plan: &Plan) -> JbofConfig {
+fn config(spec: &JbofSpec, drives: usize, plan: &Plan) -> JbofConfig {
     // With few looks a sample goes stale quickly, which exercises stale samples.
     let sample = SampleConfig { pages: 64, periods: 3, looks_of_page: 4, periods_most: 4 };
     let costs = HostCosts { submit: Delay::from_ns(spec.submit_ns), ..HostCosts::default() };
@@ -64,7 +64,7 @@ fn config(spec: &BoxSpec, drives: usize, plan: &Plan) -> JbofConfig {
     }
 }
 
-/// Powers on the enclosure of a plan, if it has one, with the media of its seats.
+/// Powers on the JBOF of a plan, if it has one, with the media of its seats.
 pub(super) fn power_on(
     clock: &Clock,
     plan: &Plan,
@@ -79,7 +79,7 @@ pub(super) fn power_on(
             config.ftl.map_segment_pages = 1;
         }
         let Kept::Memory(media) = &mut seat.kept else {
-            return Err(Failure::new(Kind::Plan, "a drive in a box must have its own medium"));
+            return Err(Failure::new(Kind::Plan, "a drive in a JBOF must have its own medium"));
         };
         // A single core is soon busy.
         config.site.cores = 1;
@@ -104,7 +104,7 @@ pub(super) fn attach(executor: &Executor, jbof: &Rc<Jbof>, polls: u64) -> Result
     }
 }
 
-/// Powers off the enclosure and returns the media to the seats.
+/// Powers off the JBOF and returns the media to the seats.
 pub(super) fn power_off(jbof: &Jbof, seats: &mut [Seat]) {
     for (seat, medium) in seats.iter_mut().zip(jbof.power_off()) {
         seat.kept = Kept::Memory(medium.into_iter().collect());
@@ -127,7 +127,7 @@ pub(super) async fn wait_for_rest(clock: Clock, jbof: Rc<Jbof>, period: Delay) -
         if !all.clone().all(|drive| jbof.is_there(drive)) {
             continue;
         }
-        what = "resources are lent or bound although the box is idle";
+        what = "resources are lent or bound although the JBOF is idle";
         if !jbof.is_at_rest() {
             continue;
         }
@@ -142,13 +142,13 @@ pub(super) async fn wait_for_rest(clock: Clock, jbof: Rc<Jbof>, period: Delay) -
 fn broken(error: JbofError) -> Failure {
     match error {
         JbofError::Config { error, .. } => impossible(error),
-        error => Failure::new(Kind::Error, format!("the box: {error}")),
+        error => Failure::new(Kind::Error, format!("the JBOF: {error}")),
     }
 }
 
-impl Boxed {
-    pub(super) fn new(jbof: &Rc<Jbof>, spec: &BoxSpec, drive: usize) -> Boxed {
-        Boxed { jbof: jbof.clone(), spec: spec.clone(), drive, session: Cell::default() }
+impl InJbof {
+    pub(super) fn new(jbof: &Rc<Jbof>, spec: &JbofSpec, drive: usize) -> InJbof {
+        InJbof { jbof: jbof.clone(), spec: spec.clone(), drive, session: Cell::default() }
     }
 
     /// Adds the loans of the drive and the redirected commands of its host.
@@ -166,7 +166,7 @@ impl Boxed {
         self.jbof.drive(self.drive).ok_or_else(|| broken(JbofError::Gone(self.drive)))
     }
 
-    /// Period of the enclosure's daemons.
+    /// Period of the JBOF's daemons.
     pub(super) fn period(&self) -> Delay {
         Delay::from_us(self.spec.period_us)
     }
@@ -204,7 +204,7 @@ impl Boxed {
         Ok(queues)
     }
 
-    /// Injects a fault of the enclosure, and waits until it has passed. `false` if `fault` is of another kind.
+    /// Injects a fault of the JBOF, and waits until it has passed. `false` if `fault` is of another kind.
     pub(super) async fn disturb(&self, clock: &Clock, fault: &Fault) -> Result<bool, Failure> {
         let jbof = &self.jbof;
         match *fault {

@@ -1,11 +1,11 @@
-//! The JBOF enclosure of a plan.
+//! The JBOF of a plan.
 
 use serde::{Deserialize, Serialize};
 
-/// An enclosure whose drives, the plan's drive and its neighbors, lend each other processors.
+/// A JBOF whose drives, the plan's drive and its neighbors, lend each other processors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BoxSpec {
+pub struct JbofSpec {
     /// Period of daemons and host, in microseconds.
     pub period_us: u64,
     /// Utilization in percent above which a processor counts as busy.
