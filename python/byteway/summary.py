@@ -719,7 +719,7 @@ class PolicyRow:
     """Version of its code, as its author states it; of a file, a hash of its contents."""
 
     key: str
-    """Key that names it: of the profile, such as `firmware.gc.policy`, or `job.source`, `job.trace.format`."""
+    """Key that names it: of the profile, such as `firmware.gc.policy`, or `job.source`, `job.trace.format`, `transfer.method`."""
 
     name: str
     """Its name, with its argument."""
@@ -1146,7 +1146,7 @@ class Summary:
     """Paths to drives behind targets; omitted if there are none."""
 
     policies: list[PolicyRow] = field(default_factory=list)
-    """Policies, sources of I/Os and trace formats that are not built in; omitted if there are none."""
+    """Policies, sources of I/Os, trace formats and transfer methods that are not built in; omitted if there are none."""
 
     queries: list[QueryRow] = field(default_factory=list)
     """Queries by job and executor; omitted if there were none."""

@@ -1,24 +1,12 @@
 //! Checks of a drive's configuration that involve several fields.
 
-use crate::config::{CommandSet, ConfigError, DriveConfig, MemoryConfig};
+use crate::config::{CommandSet, ConfigError, DriveConfig};
 use crate::controller::namespace::Namespace;
-use byteway_clock::Delay;
-use byteway_wire::nvme::vendor::piggyback::{HEAD_BYTES, PIPELINED_PIECE_BYTES};
-use byteway_wire::nvme::vendor::{Chunk, ResultSlot};
-
-/// Bytes that a 16-bit number of chunks can carry.
-const REASSEMBLY_BYTES_MAX: u32 = u16::MAX as u32 * Chunk::PAYLOAD_BYTES as u32;
-/// Bytes that a 16-bit number of pieces can carry, including their head.
-const PIPELINED_BYTES_MAX: u32 = (HEAD_BYTES + u16::MAX as usize * PIPELINED_PIECE_BYTES) as u32;
-/// Bytes that a 15-bit number of result slots can carry.
-const RESULT_BYTES_MAX: u32 = (u16::MAX as u32 >> 1) * ResultSlot::PAYLOAD_BYTES as u32;
 
 impl DriveConfig {
     /// Checks what involves several fields.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let c = &self.controller;
-        let t = &self.transfer;
-        let is_inline = t.methods.inline() || t.methods.inline_tail();
         let checks = [
             ((1..=4096).contains(&c.io_queues_max), "controller.io_queues_max must be from 1 to 4096"),
             (
@@ -61,68 +49,11 @@ impl DriveConfig {
                 c.arbitration_burst.is_power_of_two() && c.arbitration_burst <= 128,
                 "controller.arbitration_burst must be a power of two from 1 to 128 (128: no limit)",
             ),
-            (
-                t.memory.is_some() == t.methods.cxl_mem(),
-                "transfer.memory must be given if, and only if, cxl_mem is offered",
-            ),
-            (
-                t.memory.as_ref().is_none_or(|memory| {
-                    memory.area_bytes.is_multiple_of(4096) && memory.area_bytes <= 1 << 28
-                }),
-                "transfer.memory.area_bytes must be a multiple of 4 KiB, at most 256 MiB",
-            ),
-            (
-                t.memory.as_ref().is_none_or(MemoryConfig::has_possible_ring),
-                "transfer.memory.records must be a power of two up to 65536, or 0; transfer.memory.poll from 1 ns to 1 s",
-            ),
-            (
-                t.memory.as_ref().is_some_and(|memory| memory.records > 0) == t.methods.cxl_commit(),
-                "transfer.memory.records must be above 0 if, and only if, cxl_commit is offered",
-            ),
-            (
-                !is_inline || (1..=c.transfer_bytes_max).contains(&t.inline_bytes_max),
-                "transfer.inline_bytes_max must be from 1 B to the longest transfer of a command",
-            ),
-            (
-                !t.methods.reassembly()
-                    || (1..=REASSEMBLY_BYTES_MAX.min(c.transfer_bytes_max)).contains(&t.reassembly_bytes_max),
-                "transfer.reassembly_bytes_max must be from 1 B to the longest transfer of a command, and at most 65535 chunks",
-            ),
-            (
-                !t.has_streams() || (1..=c.transfer_bytes_max).contains(&t.piggyback_bytes_max),
-                "transfer.piggyback_bytes_max must be from 1 B to the longest transfer of a command",
-            ),
-            (
-                !t.methods.piggyback_pipelined() || t.piggyback_bytes_max <= PIPELINED_BYTES_MAX,
-                "transfer.piggyback_bytes_max must be at most 65535 pieces",
-            ),
-            (
-                !t.has_partials() || t.partial_timeout > Delay::ZERO,
-                "transfer.partial_timeout must be longer than 0",
-            ),
-            (
-                !t.has_partials() || (1..=4096).contains(&t.partial_payloads_max),
-                "transfer.partial_payloads_max must be from 1 to 4096",
-            ),
-            (
-                // Buffers pass between incomplete payloads and commands, so each may have grown to the size of a
-                // transfer.
-                !t.has_partials()
-                    || u64::from(t.partial_payloads_max) * u64::from(c.transfer_bytes_max) <= 1 << 32,
-                "transfer.partial_payloads_max times controller.transfer_bytes_max must be at most 4 GiB",
-            ),
-            (
-                !t.methods.inline_result()
-                    || (1..=c.transfer_bytes_max.min(RESULT_BYTES_MAX)).contains(&t.inline_result_bytes_max),
-                "transfer.inline_result_bytes_max must be from 1 B to the longest transfer of a command, and at most 32767 slots",
-            ),
-            (
-                t.bar_bytes.is_multiple_of(4096)
-                    && t.bar_bytes <= 1 << 30
-                    && (t.bar_bytes > 0) == t.methods.mmio(),
-                "transfer.bar_bytes must be a multiple of 4 KiB, at most 1 GiB, and above 0 if, and only if, mmio is offered",
-            ),
-            (t.sink_bytes <= 1 << 40, "transfer.sink_bytes must be at most 1 TiB"),
+        ];
+        first_broken(&checks)?;
+        let checked = self.transfer.check(c.transfer_bytes_max);
+        checked.map_err(|message| ConfigError { message: message.to_owned() })?;
+        let checks = [
             (self.endurance_erases > 0, "flash.endurance must be at least 1"),
             ((1..=1024).contains(&self.site.cores), "firmware.cores must be from 1 to 1024"),
             (self.site.hertz >= 1_000_000, "firmware.clock must be at least 1 MHz"),

@@ -8,8 +8,8 @@ use crate::fixture::{Bench, NS_512, Pair, TestHost, drive_config, pattern, read_
 use byteway_clock::Delay;
 use byteway_device::ControllerConfig;
 use byteway_link::{Direction, MmioWrite, Purpose};
+use byteway_transfer::area::{Area, Areas};
 use byteway_transfer::inline;
-use byteway_transfer::mmio::{Area, Areas};
 use byteway_wire::nvme::register::{self, DOORBELLS};
 use byteway_wire::nvme::vendor::{Capabilities, Methods, bar_descriptor};
 use byteway_wire::nvme::{AsyncEvent, Cns, NvmOpcode, Sqe, Status};

@@ -94,9 +94,13 @@ pub(crate) struct Inner {
     pub(crate) array: RefCell<Array>,
 }
 
-/// A policy, if it is to be asked, with random numbers of its own.
-fn asked<P: Kind + ?Sized>(kind: &'static str, named: &Named<P>, rng: &Rng) -> Option<Box<Asked<P, Random>>> {
-    (!named.is_default()).then(|| Box::new(Asked::new(kind, named, rng.stream(kind))))
+/// A policy, if it is to be asked, with random numbers of its own: `stream` names these.
+fn asked<P: Kind + ?Sized>(
+    (kind, stream): (&'static str, &str),
+    named: &Named<P>,
+    rng: &Rng,
+) -> Option<Box<Asked<P, Random>>> {
+    (!named.is_default()).then(|| Box::new(Asked::new(kind, named, rng.stream(stream))))
 }
 
 /// A drive's flash array. Cheap to clone.
@@ -128,8 +132,8 @@ impl Flash {
             channels: (0..geometry.channels).map(|_| Channel::default()).collect(),
             store,
             failures: FailureModel::new(reliability, faults, &rng, geometry.dies()),
-            schedule: asked("schedule", &timing.schedule, &rng),
-            suspend: asked("suspend", &timing.suspend_policy, &rng),
+            schedule: asked(("schedule policy", "schedule"), &timing.schedule, &rng),
+            suspend: asked(("suspend policy", "suspend"), &timing.suspend_policy, &rng),
             system,
             is_off: false,
             batches: Vec::new(),

@@ -128,6 +128,10 @@ pub enum IoError<E = Infallible> {
     /// A result after a completion is incomplete, or not the requested one.
     #[error("the result after the completion is incomplete")]
     BrokenResult,
+    /// A transfer method that is not built in did what it must not. The text lives as long as the process, so that no error of an I/O has
+    /// anything to free.
+    #[error("{0}")]
+    Method(&'static str),
     /// An error of the client's kind.
     #[error("{0}")]
     Client(E),
@@ -149,6 +153,7 @@ impl<E> IoError<E> {
             IoError::Memory(fault) => IoError::Memory(fault),
             IoError::NoRoom { bytes } => IoError::NoRoom { bytes },
             IoError::BrokenResult => IoError::BrokenResult,
+            IoError::Method(fault) => IoError::Method(fault),
             IoError::Client(error) => IoError::Client(map(error)),
         }
     }

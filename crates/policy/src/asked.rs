@@ -5,7 +5,7 @@ use crate::named::{Named, caught};
 
 /// A policy of a drive, with its random numbers.
 pub struct Asked<P: ?Sized, R> {
-    /// What it decides, in a word.
+    /// What it is, in words.
     kind: &'static str,
     name: String,
     /// It is not built in.
@@ -17,7 +17,7 @@ pub struct Asked<P: ?Sized, R> {
 }
 
 impl<P: Kind + ?Sized, R> Asked<P, R> {
-    /// Makes the drive's policy. `kind` is what it decides, in a word.
+    /// Makes the drive's policy. `kind` is what it is, in words: `victim policy`.
     pub fn new(kind: &'static str, named: &Named<P>, random: R) -> Self {
         let (name, is_added) = (named.name().to_owned(), named.hash().is_some());
         Asked { kind, name, is_added, policy: named.make(), random, fault: None }
@@ -34,7 +34,7 @@ impl<P: Kind + ?Sized, R> Asked<P, R> {
         decided
             .map_err(|what| {
                 debug_assert!(*is_added, "the built-in policy {name}: {what}");
-                *fault = Some(format!("the {kind} policy `{name}` failed: {what}"));
+                *fault = Some(format!("the {kind} `{name}` failed: {what}"));
             })
             .ok()
     }

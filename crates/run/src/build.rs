@@ -12,15 +12,15 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Owner, Rate, RunOutcome, Station};
 use byteway_content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_device::{
-    ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig,
-    NamespaceConfig, ProgramsPolicy, SiteConfig, TransferConfig,
+    ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, NamespaceConfig,
+    ProgramsPolicy, SiteConfig,
 };
 use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::{FaultPlan, Timing};
 use byteway_host::DriverConfig;
 use byteway_host::HostCosts;
 use byteway_jbof::{Jbof, JbofError};
-use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
+use byteway_link::{Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_scenario::profile::{
     self, Bridge, Collection, Completion, Endpoints, ExtentTree, HostProfile, Interrupts, Profile,
 };
@@ -29,7 +29,6 @@ use byteway_scenario::{
 };
 use byteway_text::interrupt::Interrupt;
 use byteway_text::units::{Bytes, Percent, Picos};
-use byteway_wire::nvme::vendor::{Extension, Methods};
 use byteway_world::{DriveBay, PoweredDrive, World};
 use std::rc::Rc;
 use std::time::Duration;
@@ -411,7 +410,7 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         model: profile.drive.model.clone(),
         serial,
         controller: controller(profile),
-        transfer: transfer(profile),
+        transfer: profile.transfer.config(profile.cxl.as_ref()),
         site: site(profile),
         geometry: plan.geometry.array(),
         timing: Timing {
@@ -479,37 +478,6 @@ fn controller(profile: &Profile) -> ControllerConfig {
         read_pipeline: delay(latency.read),
         read_large_pipeline: delay(latency.read_large.unwrap_or(latency.read)),
         write_pipeline: delay(latency.write),
-    }
-}
-
-fn transfer(profile: &Profile) -> TransferConfig {
-    let transfer = &profile.transfer;
-    let offered: Vec<Extension> = Extension::TABLE
-        .iter()
-        .map(|(extension, ..)| *extension)
-        .filter(|one| profile.offers(*one))
-        .collect();
-    let methods = Methods::of(&offered);
-    TransferConfig {
-        methods,
-        inline_bytes_max: transfer.inline_max.0 as u32,
-        reassembly_bytes_max: transfer.reassembly_max.0 as u32,
-        piggyback_bytes_max: transfer.piggyback_max.0 as u32,
-        inline_result_bytes_max: transfer.inline_result_max.0 as u32,
-        partial_payloads_max: transfer.partial_payloads,
-        partial_timeout: delay(transfer.partial_timeout),
-        bar_bytes: if methods.mmio() { transfer.bar.0 as u32 } else { 0 },
-        memory: profile.cxl.as_ref().map(|cxl| MemoryConfig {
-            link: CxlConfig {
-                flit: Flit::from_bytes(cxl.flit.0).expect("the profile was checked"),
-                memory_latency: delay(cxl.memory_latency),
-            },
-            area_bytes: cxl.area.0 as u32,
-            records: cxl.records,
-            poll: delay(cxl.poll),
-        }),
-        sink_bytes: transfer.sink.0,
-        chunk_store: delay(transfer.chunk_store),
     }
 }
 

@@ -27,7 +27,7 @@ pub enum RunError {
     /// A drive whose firmware runs on the host does not start.
     #[error("the drive's firmware cannot be started on the host")]
     NotHosted(#[source] HostedError),
-    /// A policy that is not built in did what it must not: the figures are not of it.
+    /// A policy, or a transfer method, that is not built in did what it must not: the figures are not of it.
     #[error(
         "{0}\n  help: correct the policy: docs/tasks/write-a-policy.md says what it is asked and told, and what it may answer"
     )]
@@ -139,13 +139,24 @@ where
     AnyIoError: From<IoError<E>>,
 {
     fn from(error: IoError<E>) -> Self {
-        RunError::Io(error.into())
+        match error {
+            IoError::Method(fault) => RunError::Policy(fault.to_owned()),
+            error => RunError::Io(error.into()),
+        }
     }
 }
 
 impl RunError {
     pub(crate) fn no_namespace(kind: NamespaceKind, job: &JobPlan) -> RunError {
         RunError::NoNamespace { kind, nsid: job.nsid, job: job.name.clone() }
+    }
+
+    /// Of a key-value operation of a job.
+    pub(crate) fn of_pairs(job: &JobPlan, source: AnyIoError) -> RunError {
+        match source {
+            IoError::Method(fault) => RunError::Policy(fault.to_owned()),
+            source => RunError::PairIo { job: job.name.clone(), source },
+        }
     }
 
     /// The invalid input, if that is the cause.

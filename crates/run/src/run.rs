@@ -10,8 +10,8 @@ use byteway_content::UNIT_BYTES;
 use byteway_firmware::{Base, Footprint, Ftl, FtlCounters};
 use byteway_flash::Flash;
 use byteway_host::BaseState;
-use byteway_host::Port;
 use byteway_host::{Driver, DriverConfig};
+use byteway_host::{Method, Port};
 use byteway_jbof::{Jbof, JbofError};
 use byteway_link::Ledger;
 use byteway_pushdown::drive_model::DriveModel;
@@ -200,8 +200,9 @@ fn cores(powered: &PoweredDrive) -> u64 {
     powered.sites().iter().map(|site| site.cores() as u64).sum()
 }
 
-/// What is not built in of drives and their jobs, each once: policies, sources of I/Os, trace formats.
+/// What is not built in of drives and their jobs, each once: policies, the transfer method, sources of I/Os, trace formats.
 fn policies<'a>(
+    method: Method,
     drives: impl Iterator<Item = &'a DrivePlan>,
     jobs: impl Iterator<Item = &'a JobPlan>,
 ) -> Vec<PolicyRow> {
@@ -216,6 +217,9 @@ fn policies<'a>(
     let of_job = |job: &JobPlan| job.added().map(|(key, name, hash)| row(key, name, hash));
     let mut rows: Vec<PolicyRow> = drives.flat_map(DrivePlan::members).flat_map(of_drive).collect();
     rows.extend(jobs.filter_map(of_job));
+    if let Method::Own(own) = method {
+        rows.push(row("transfer.method", method.name(), own.hash()));
+    }
     rows.sort();
     rows.dedup();
     rows
@@ -716,6 +720,7 @@ impl RunContext {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
             policies: policies(
+                scenario.drives[0].transfer.rules.method,
                 drives.iter().map(|drive| drive.plan),
                 jobs.iter().filter(|job| part.has(job)),
             ),

@@ -4,7 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `file.rs` | the scenario file ([`ScenarioFile`]), section by section |
-//! | `format_name.rs` | [`FormatName`]: the format of a trace |
+//! | `format_name.rs`, `method_name.rs` | [`FormatName`]: the format of a trace; [`MethodName`]: a transfer method |
 //! | `drive_names.rs` | [`DriveNames`]: the drives that a job uses |
 //! | `lib.rs` | [`Scenario`]: a scenario that can be run |
 //! | `input.rs` | [`ScenarioInput`]: a file, or a text in place of one |
@@ -64,6 +64,7 @@ mod jbof_section;
 mod job;
 mod kv;
 mod kv_section;
+mod method_name;
 mod personality;
 mod plan;
 mod policy;
@@ -95,6 +96,7 @@ use byteway_text::error::InputError;
 use byteway_text::file::read_small_file;
 use byteway_text::units::Picos;
 use byteway_trace::OwnFormat;
+use byteway_transfer::Method;
 use byteway_workload::kv::Engine;
 use byteway_workload::own::OwnPlan;
 use byteway_workload::{Beyond, JobPlan, Source};
@@ -106,6 +108,7 @@ use wrong::SectionError;
 
 pub use byteway_firmware::policy::Policies;
 pub use byteway_trace::TraceFormats;
+pub use byteway_transfer::own::TransferMethods;
 pub use byteway_workload::own::WorkloadSources;
 
 pub use array_section::{ArraySection, Unplug};
@@ -119,6 +122,7 @@ pub use jbof::{JbofPlan, Share};
 pub use jbof_section::{JbofSection, Platform};
 pub use job::{Draft, Keys, Limits};
 pub use kv_section::{EngineName, KvSection, Order, Shares};
+pub use method_name::MethodName;
 pub use personality::Personality;
 pub use plan::{HostPlan, OUTSTANDING_MAX, Options, RUNTIME_MAX};
 pub use policy::{AddedPolicy, DrivePolicies};
@@ -309,7 +313,9 @@ impl Scenario {
         let mut job_paths: Vec<String> = Vec::new();
         let mut attached = Vec::new();
         let mut drive_paths = Vec::new();
-        let transfer_of = |plan: &DrivePlan| file.transfer.plan(plan, host_profile.sgl_min, &index);
+        let of_program = (&options.methods, file.seed);
+        let transfer_of =
+            |plan: &DrivePlan| file.transfer.plan(plan, host_profile.sgl_min, &index, of_program);
         for (path, plan) in &drives {
             let transfer = transfer_of(plan).map_err(|fault| {
                 let others = drives.iter().map(|(_, other)| transfer_of(other).err());
@@ -632,6 +638,10 @@ impl Scenario {
                 notes.extend((!notes.contains(&what)).then_some(what));
             }
         }
+        if let Method::Own(own) = self.drives[drive].transfer.rules.method {
+            let (name, version) = (self.drives[drive].transfer.rules.method.name(), own.hash());
+            notes.push(format!("payloads cross by `{name}` (version {version}), which is not built in"));
+        }
         let may_write =
             |job: &JobPlan| !matches!(&job.source, Source::Synthetic(own) if !own.rw.has_writes());
         let is_constructed = plan.precondition == Base::Steady && self.jobs_of(drive).any(may_write);
@@ -766,6 +776,11 @@ pub fn scenario_schema_with(options: &Options) -> serde_json::Value {
         let of =
             |own: &OwnFormat| json!({ "type": "string", "const": own.name(), "description": own.about() });
         formats.extend(options.formats.each().map(of));
+    }
+    if let Some(serde_json::Value::Array(methods)) = whole.pointer_mut("/$defs/TransferMethod/oneOf") {
+        let of =
+            |(name, about): (&str, &str)| json!({ "type": "string", "const": name, "description": about });
+        methods.extend(options.methods.each().map(of));
     }
     whole
 }

@@ -3,6 +3,7 @@
 use byteway_firmware::policy::Policies;
 use byteway_text::units::{Bytes, Picos, excerpt};
 use byteway_trace::TraceFormats;
+use byteway_transfer::own::TransferMethods;
 use byteway_workload::Verify;
 use byteway_workload::own::WorkloadSources;
 
@@ -45,6 +46,8 @@ pub struct Options {
     pub sources: WorkloadSources,
     /// Trace formats that are not built in, under their names.
     pub formats: TraceFormats,
+    /// Transfer methods that are not built in, under their names.
+    pub methods: TransferMethods,
 }
 
 /// Outstanding I/Os of a job over all workers, at most; each takes memory.

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::drive::DrivePlan;
+use crate::method_name::MethodName;
 use crate::profile::{KeyError, Profile, drives_with, fault, within};
 use crate::source::Index;
 use crate::word::{FineMethod, FromWord};
@@ -12,6 +13,7 @@ use byteway_text::error::InputError;
 use byteway_text::units::Bytes;
 use byteway_transfer::host::PointerKind;
 use byteway_transfer::method::PayloadKind;
+use byteway_transfer::own::TransferMethods;
 use byteway_transfer::result::ResultMethod;
 use byteway_transfer::{Method, Ordering, Rules};
 use byteway_wire::nvme::vendor::Extension;
@@ -22,7 +24,8 @@ use byteway_wire::nvme::vendor::Extension;
 pub struct TransferSection {
     /// The transfer method for payloads.
     #[serde(default)]
-    pub method: FromWord<Method>,
+    #[schemars(with = "FromWord<Method>")]
+    pub method: MethodName,
     /// With `method = "adaptive"`: the fine-grained method below the threshold. Default: inline.
     #[serde(default)]
     pub fine: Option<FromWord<FineMethod>>,
@@ -123,8 +126,9 @@ impl TransferSection {
         drive: &DrivePlan,
         sgl_min: Bytes,
         index: &Index,
+        (methods, seed): (&TransferMethods, u64),
     ) -> Result<TransferPlan, KeyError> {
-        let FromWord(wanted) = self.method;
+        let wanted = self.method.find(methods)?;
         let is_adaptive = wanted == Method::Adaptive;
         for key in ["fine", "threshold", "alpha"] {
             let path = format!("transfer.{key}");
@@ -175,6 +179,7 @@ impl TransferSection {
             fallback: self.fallback,
             fine,
             threshold_bytes,
+            seed,
             sgl_bytes_min: sgl_min.0 as u32,
             paper_encoding: self.encoding == Encoding::Paper,
             ordering: match self.ordering {

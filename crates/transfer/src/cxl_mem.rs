@@ -1,7 +1,7 @@
 //! Transfer by CXL.mem: the host stores payload to device memory, and the command names its location
 //! (BandSlim, fine-grained transfer by CXL; formats in [`byteway_wire::nvme::vendor::cxl`]).
 //!
-//! Payloads of any command take areas of the memory ([`crate::mmio::Areas`]), as with a buffer in the BAR.
+//! Payloads of any command take areas of the memory ([`crate::area::Areas`]), as with a buffer in the BAR.
 //! Values of a KV namespace go directly to their final place, the page that is being filled. [`PageBuffer`]
 //! is the host's model of that page. There is one for each drive, and every store to that namespace goes
 //! through it:

@@ -2,7 +2,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | [`method`] | the methods by name; the choice for each payload |
+//! | [`method`] | the methods by name: what each needs, and how much a drive and a queue carry |
+//! | [`choice`] | a host's rules, and the choice for each payload |
+//! | [`own`] | methods that are not built in |
 //! | [`prp`] | PRP1, PRP2 and PRP lists |
 //! | [`sgl`] | SGL data blocks, segments, bit buckets |
 //! | [`inline`] | payload in the submission queue slots behind its command |
@@ -10,6 +12,7 @@
 //! | [`piggyback`] | payload in the fields of commands, serialized and pipelined |
 //! | [`partial`] | incomplete payloads, for both of these |
 //! | [`mmio`] | a buffer in the BAR that the host stores to |
+//! | [`area`] | memory that is stored to, for this and the next |
 //! | [`cxl_mem`] | device memory that the host stores to over CXL.mem |
 //! | [`result`] | results in the completion queue slots behind a completion |
 //! | [`host`] | the host's end of all pointer methods: from a buffer to a command's data pointer |
@@ -53,7 +56,9 @@
 //! What it does not do: it moves no payload itself (the link does), allocates no host memory while I/O runs,
 //! and knows no command's meaning.
 
+pub mod area;
 mod buffer;
+pub mod choice;
 pub mod collector;
 pub mod cxl_mem;
 mod extent;
@@ -61,6 +66,7 @@ pub mod host;
 pub mod inline;
 pub mod method;
 pub mod mmio;
+pub mod own;
 pub mod partial;
 pub mod piggyback;
 pub mod prp;
@@ -68,6 +74,7 @@ pub mod reassembly;
 pub mod result;
 pub mod sgl;
 
+pub use choice::{Ordering, Rules, TransferChoice};
 pub use collector::Collector;
 pub use extent::Extent;
-pub use method::{Limits, Method, Ordering, Rules, TransferChoice, TransferKind};
+pub use method::{Limits, Method, TransferKind};

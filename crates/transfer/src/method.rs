@@ -1,8 +1,13 @@
-//! The transfer methods by name, and the choice for a payload.
+//! The transfer methods by name: what each needs, and how much of it a drive offers and a queue carries. All that a further method adds
+//! besides its two ends is in this file, so that its limits have one place.
 
 use crate::host::PointerKind;
-use byteway_wire::nvme::vendor::piggyback::HEAD_BYTES;
-use byteway_wire::nvme::vendor::{Chunk, Extension, InlineSlots, Methods};
+use byteway_clock::Delay;
+use byteway_link::CxlConfig;
+use byteway_wire::nvme::vendor::commit::{CommitRing, RECORDS_MAX};
+use byteway_wire::nvme::vendor::piggyback::{HEAD_BYTES, PIPELINED_PIECE_BYTES};
+use byteway_wire::nvme::vendor::{Capabilities, Chunk, Extension, InlineSlots, Methods, ResultSlot};
+use std::fmt;
 
 /// A transfer method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +38,8 @@ pub enum Method {
     /// Stores to device memory; key-value pairs need no command, but a commit record that the device polls
     /// for.
     CxlCommit,
+    /// One that is not built in.
+    Own(&'static OwnEntry),
 }
 
 /// Payloads that a method can carry.
@@ -46,8 +53,9 @@ pub enum PayloadKind {
     Pairs,
 }
 
-/// Properties of a method: its name, and what it requires of a drive. Its behaviour is in [`choose`] and in
+/// Properties of a method: its name, and what it requires of a drive. Its behaviour is in [`choose`](crate::choice::choose) and in
 /// the two ends in its file.
+#[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Name in scenarios and reports.
     pub name: &'static str,
@@ -68,7 +76,7 @@ const PLAIN: Entry = Entry { name: "", about: "", needs: &[], of: PayloadKind::D
 const FINE: Entry = Entry { is_fine: true, ..PLAIN };
 
 impl Method {
-    /// All methods, in report order.
+    /// All methods that are built in, in report order.
     pub const ALL: [Method; 12] = [
         Method::Prp,
         Method::Sgl,
@@ -155,6 +163,7 @@ impl Method {
                 of: PayloadKind::Pairs,
                 ..FINE
             },
+            Method::Own(own) => &own.entry,
         }
     }
 
@@ -176,87 +185,118 @@ impl Method {
     pub const fn is_pointer(self) -> bool {
         matches!(self, Method::Prp | Method::Sgl)
     }
-}
 
-/// How a host ensures that a payload stored to device memory is visible before its command, since CXL.mem and
-/// CXL.io are not ordered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ordering {
-    /// Each line is flushed; the flush completes when the device has the line.
-    #[default]
-    Flushed,
-    /// Lines are stored past the cache, and the last one is read back.
-    ReadBack,
-    /// Lines are stored past the cache, and the command carries the payload's checksum, for which the device
-    /// waits. A commit record always carries it; with the former two it is stored once the payload is
-    /// visible.
-    Checksum,
-}
-
-/// A host's choice of methods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// The method.
-    pub method: Method,
-    /// Data pointer for payloads that the method cannot carry, and, under [`Method::Adaptive`], for those at
-    /// or above the threshold.
-    pub fallback: PointerKind,
-    /// Under [`Method::Adaptive`]: the method for payloads below the threshold.
-    pub fine: Method,
-    /// Under [`Method::Adaptive`]: the threshold in bytes, alpha x tau (BandSlim, Adaptive Value Transfer
-    /// Method).
-    pub threshold_bytes: u32,
-    /// Under [`Method::Sgl`]: payloads shorter than this, in bytes, go by PRP, as with some drivers.
-    pub sgl_bytes_min: u32,
-    /// Inline payload is announced as in the paper: data pointer unchanged, length in CDW3.
-    pub paper_encoding: bool,
-    /// For [`Method::CxlMem`], [`Method::PiggybackCxl`] and [`Method::CxlCommit`]: how a store precedes its
-    /// command.
-    pub ordering: Ordering,
-}
-
-impl Rules {
-    /// One method for every payload that it can carry, and PRPs for the rest.
-    pub const fn only(method: Method) -> Rules {
-        Rules {
-            method,
-            fallback: PointerKind::Prp,
-            fine: Method::Inline,
-            threshold_bytes: 0,
-            sgl_bytes_min: 0,
-            paper_encoding: false,
-            ordering: Ordering::Flushed,
+    /// How it transfers a payload, if that is the same for all.
+    pub(crate) const fn kind(self) -> TransferKind {
+        match self {
+            Method::InlineReassembly => TransferKind::Reassembly,
+            Method::Piggyback => TransferKind::Piggyback,
+            Method::PiggybackPipelined => TransferKind::PiggybackPipelined,
+            Method::Mmio => TransferKind::Mmio,
+            Method::CxlMem | Method::PiggybackCxl => TransferKind::CxlMem,
+            Method::CxlCommit => TransferKind::CxlCommit,
+            Method::Prp
+            | Method::Sgl
+            | Method::Inline
+            | Method::Hybrid
+            | Method::Adaptive
+            | Method::Own(_) => TransferKind::Refused,
         }
     }
 
-    /// The extensions that a queue must be enabled for.
-    pub const fn methods(&self) -> Methods {
-        let method = match self.method {
-            Method::Adaptive => self.fine,
-            method => method,
-        };
-        Methods::of(method.needs(self.paper_encoding))
+    /// The longest payload of a fine-grained method that is not a combination of two, on a drive that offers it.
+    pub fn longest(self, drive: &TransferConfig) -> Option<u32> {
+        match self {
+            Method::Piggyback | Method::PiggybackPipelined => Some(drive.piggyback_bytes_max),
+            Method::Inline => Some(drive.inline_bytes_max),
+            Method::InlineReassembly => Some(drive.reassembly_bytes_max),
+            Method::Mmio => Some(drive.bar_bytes),
+            Method::CxlMem => drive.memory.as_ref().map(|memory| memory.area_bytes),
+            Method::Prp | Method::Sgl | Method::Adaptive | Method::Hybrid => None,
+            Method::PiggybackCxl | Method::CxlCommit | Method::Own(_) => None,
+        }
     }
 }
 
-/// Limits of a queue's payloads: the drive's offer, the extensions enabled for the queue, and the queue's
-/// size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Enabled extensions.
-    pub enabled: Methods,
-    /// Entries of the submission queue.
-    pub entries: u32,
-    /// Maximum inline payload in bytes.
-    pub inline_bytes_max: u32,
-    /// Maximum payload in chunks, in bytes.
-    pub reassembly_bytes_max: u32,
-    /// Maximum piggybacked payload in bytes.
-    pub piggyback_bytes_max: u32,
-    /// Maximum payload in the BAR buffer, in bytes.
-    pub bar_bytes: u32,
-    /// Maximum payload in device memory, in bytes.
-    pub memory_bytes: u32,
+/// A method that is not built in, under its name, for as long as the process lives: a [`Method`] is `Copy`.
+pub struct OwnEntry {
+    entry: Entry,
+    hash: String,
+    /// The program that has it.
+    build: String,
+    /// The longest payload, in bytes, that it places in queue entries.
+    entries_bytes_max: u32,
+    /// Its number among those of this process ([`own`](crate::own)).
+    number: usize,
+}
+
+impl OwnEntry {
+    /// The method `number`, which requires `needs` of a drive. `hash` is the version of its code, and `build` the program that has it.
+    pub(crate) fn new(
+        (name, about): (&'static str, &'static str),
+        (hash, build): (String, String),
+        needs: &'static [Extension],
+        entries_bytes_max: u32,
+        number: usize,
+    ) -> OwnEntry {
+        let streams = [Extension::Piggyback, Extension::PiggybackPipelined];
+        let of = if needs.contains(&Extension::CxlCommit) {
+            PayloadKind::Pairs
+        } else if needs.iter().any(|extension| streams.contains(extension)) {
+            PayloadKind::Payloads
+        } else {
+            PayloadKind::Data
+        };
+        let entry = Entry { name, about, needs, of, ..PLAIN };
+        OwnEntry { entry, hash, build, entries_bytes_max, number }
+    }
+
+    /// The version of its code.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// The longest payload, in bytes, that it places in queue entries.
+    pub const fn entries_bytes_max(&self) -> u32 {
+        self.entries_bytes_max
+    }
+
+    pub(crate) const fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Its name with its argument, and the versions of its code: that itself can't be compared.
+    fn version(&self) -> (&str, &str, &str) {
+        (self.entry.name, &self.hash, &self.build)
+    }
+}
+
+impl PartialEq for OwnEntry {
+    fn eq(&self, other: &Self) -> bool {
+        self.version() == other.version()
+    }
+}
+
+impl Eq for OwnEntry {}
+
+impl PartialOrd for OwnEntry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for OwnEntry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.version().cmp(&other.version())
+    }
+}
+
+impl fmt::Debug for OwnEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("OwnEntry");
+        shown.field("name", &self.entry.name).field("hash", &self.hash).field("build", &self.build);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// The transfer of one payload.
@@ -286,85 +326,133 @@ pub enum TransferKind {
     CxlMem,
     /// In device memory, with a commit record instead of a command.
     CxlCommit,
+    /// Not at all: a method that is not built in chose what is not possible.
+    Refused,
 }
 
-/// The transfer chosen for a payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TransferChoice {
-    /// The transfer.
-    pub kind: TransferKind,
-    /// The method could not carry it, which is counted.
-    pub is_fallback: bool,
-}
+impl TransferKind {
+    /// Names of all but [`TransferKind::Refused`], in report order: those of the methods that have nothing else.
+    pub const NAMES: [&str; 10] = [
+        Method::Prp.name(),
+        Method::Sgl.name(),
+        Method::Inline.name(),
+        Method::Hybrid.name(),
+        Method::InlineReassembly.name(),
+        Method::Piggyback.name(),
+        Method::PiggybackPipelined.name(),
+        Method::Mmio.name(),
+        Method::CxlMem.name(),
+        Method::CxlCommit.name(),
+    ];
 
-impl TransferChoice {
-    /// A data pointer, as the method prescribes.
-    pub const fn pointer(kind: PointerKind) -> TransferChoice {
-        TransferChoice { kind: TransferKind::Pointer(kind), is_fallback: false }
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        TransferKind::NAMES.get(self.index()).copied().unwrap_or("none")
+    }
+
+    /// Extensions that a queue must be enabled for.
+    pub const fn needs(self) -> &'static [Extension] {
+        match self {
+            TransferKind::Pointer(_) | TransferKind::Refused => &[],
+            TransferKind::Inline { paper: false } => &[Extension::Inline],
+            TransferKind::Inline { paper: true } | TransferKind::Hybrid { .. } => &[Extension::InlineTail],
+            TransferKind::Reassembly => &[Extension::InlineReassembly],
+            TransferKind::Piggyback => &[Extension::Piggyback],
+            TransferKind::PiggybackPipelined => &[Extension::PiggybackPipelined],
+            TransferKind::Mmio => &[Extension::Mmio],
+            TransferKind::CxlMem => &[Extension::CxlMem],
+            TransferKind::CxlCommit => &[Extension::CxlCommit, Extension::CxlMem],
+        }
+    }
+
+    /// Its place in [`TransferKind::NAMES`], or their number.
+    #[inline]
+    pub const fn index(self) -> usize {
+        match self {
+            TransferKind::Pointer(PointerKind::Prp) => 0,
+            TransferKind::Pointer(PointerKind::Sgl) => 1,
+            TransferKind::Inline { .. } => 2,
+            TransferKind::Hybrid { .. } => 3,
+            TransferKind::Reassembly => 4,
+            TransferKind::Piggyback => 5,
+            TransferKind::PiggybackPipelined => 6,
+            TransferKind::Mmio => 7,
+            TransferKind::CxlMem => 8,
+            TransferKind::CxlCommit => 9,
+            TransferKind::Refused => TransferKind::NAMES.len(),
+        }
     }
 }
 
-/// Page size; a hybrid sends whole pages by PRP.
-const PAGE: u32 = 4096;
-
-/// Chooses the transfer of a payload of `bytes` to the device. The choice does not depend on the fill of the
-/// queue: a payload that fits waits for free slots, one that never fits takes the fallback.
-pub fn choose(rules: &Rules, limits: &Limits, bytes: u32) -> TransferChoice {
-    let method = match rules.method {
-        Method::Adaptive if bytes < rules.threshold_bytes => rules.fine,
-        Method::Adaptive => {
-            return TransferChoice { kind: TransferKind::Pointer(rules.fallback), is_fallback: false };
-        }
-        method => method,
-    };
-    let kind = match method {
-        Method::Prp => Some(TransferKind::Pointer(PointerKind::Prp)),
-        Method::Sgl if bytes < rules.sgl_bytes_min => Some(TransferKind::Pointer(PointerKind::Prp)),
-        Method::Sgl => Some(TransferKind::Pointer(PointerKind::Sgl)),
-        // An empty payload is a plain command, by any method.
-        _ if bytes == 0 => Some(TransferKind::Pointer(rules.fallback)),
-        Method::Inline => inline(limits, bytes, 0, rules.paper_encoding),
-        Method::Hybrid if bytes.is_multiple_of(PAGE) => Some(TransferKind::Pointer(PointerKind::Prp)),
-        Method::Hybrid => inline(limits, bytes, bytes - bytes % PAGE, true),
-        Method::InlineReassembly => {
-            let fits = bytes <= limits.reassembly_bytes_max && fits(limits.entries, Chunk::count(bytes));
-            (limits.enabled.reassembly() && fits).then_some(TransferKind::Reassembly)
-        }
-        Method::Piggyback => {
-            let fits = bytes <= limits.piggyback_bytes_max;
-            (limits.enabled.piggyback() && fits).then_some(TransferKind::Piggyback)
-        }
-        Method::PiggybackPipelined => {
-            let fits = bytes <= limits.piggyback_bytes_max;
-            (limits.enabled.piggyback_pipelined() && fits).then_some(TransferKind::PiggybackPipelined)
-        }
-        Method::Mmio => (limits.enabled.mmio() && bytes <= limits.bar_bytes).then_some(TransferKind::Mmio),
-        Method::PiggybackCxl if bytes <= HEAD_BYTES as u32 && limits.enabled.piggyback() => {
-            Some(TransferKind::Piggyback)
-        }
-        Method::CxlMem | Method::PiggybackCxl => {
-            (limits.enabled.cxl_mem() && bytes <= limits.memory_bytes).then_some(TransferKind::CxlMem)
-        }
-        Method::CxlCommit => {
-            let is_enabled = limits.enabled.cxl_mem() && limits.enabled.cxl_commit();
-            (is_enabled && bytes <= limits.memory_bytes).then_some(TransferKind::CxlCommit)
-        }
-        Method::Adaptive => None, // `fine` is a method that carries payloads itself
-    };
-    match kind {
-        Some(kind) => TransferChoice { kind, is_fallback: false },
-        None => TransferChoice { kind: TransferKind::Pointer(rules.fallback), is_fallback: true },
-    }
+/// Limits of a queue's payloads: the drive's offer, the extensions enabled for the queue, and the queue's
+/// size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Enabled extensions.
+    pub enabled: Methods,
+    /// Entries of the submission queue.
+    pub entries: u32,
+    /// Maximum inline payload in bytes.
+    pub inline_bytes_max: u32,
+    /// Maximum payload in chunks, in bytes.
+    pub reassembly_bytes_max: u32,
+    /// Maximum piggybacked payload in bytes.
+    pub piggyback_bytes_max: u32,
+    /// Maximum payload in the BAR buffer, in bytes.
+    pub bar_bytes: u32,
+    /// Maximum payload in device memory, in bytes.
+    pub memory_bytes: u32,
 }
 
-/// A train for the bytes behind `before`, if possible.
-fn inline(limits: &Limits, bytes: u32, before: u32, in_cdw3: bool) -> Option<TransferKind> {
-    let enabled = if in_cdw3 { limits.enabled.inline_tail() } else { limits.enabled.inline() };
-    let tail = bytes - before;
-    let fits = tail <= limits.inline_bytes_max && fits(limits.entries, InlineSlots { bytes: tail }.count());
-    let kind =
-        if before > 0 { TransferKind::Hybrid { before } } else { TransferKind::Inline { paper: in_cdw3 } };
-    (enabled && fits).then_some(kind)
+impl Limits {
+    /// Those of a queue of `entries` entries with these extensions `enabled`, of a drive that `offered` this, with `memory_bytes` of memory.
+    #[inline]
+    pub fn of(offered: &Capabilities, enabled: Methods, entries: u32, memory_bytes: u32) -> Limits {
+        let kept = |bytes_max| if offered.partial_payloads_max > 0 { bytes_max } else { 0 };
+        Limits {
+            enabled,
+            entries,
+            inline_bytes_max: offered.inline_bytes_max,
+            reassembly_bytes_max: kept(offered.reassembly_bytes_max),
+            piggyback_bytes_max: kept(offered.piggyback_bytes_max),
+            bar_bytes: offered.bar_bytes,
+            memory_bytes,
+        }
+    }
+
+    /// Whether a payload of `bytes`, at least one, is ever possible like this.
+    #[inline]
+    pub fn carry(&self, kind: TransferKind, bytes: u32) -> bool {
+        let enabled = self.enabled;
+        match kind {
+            TransferKind::Pointer(_) => true,
+            TransferKind::Inline { paper: false } => enabled.inline() && self.carry_train(bytes),
+            TransferKind::Inline { paper: true } => enabled.inline_tail() && self.carry_train(bytes),
+            TransferKind::Hybrid { before } => {
+                enabled.inline_tail() && before < bytes && self.carry_train(bytes - before)
+            }
+            TransferKind::Reassembly => {
+                let fits = bytes <= self.reassembly_bytes_max && fits(self.entries, Chunk::count(bytes));
+                enabled.reassembly() && fits
+            }
+            TransferKind::Piggyback => enabled.piggyback() && bytes <= self.piggyback_bytes_max,
+            TransferKind::PiggybackPipelined => {
+                enabled.piggyback_pipelined() && bytes <= self.piggyback_bytes_max
+            }
+            TransferKind::Mmio => enabled.mmio() && bytes <= self.bar_bytes,
+            TransferKind::CxlMem => enabled.cxl_mem() && bytes <= self.memory_bytes,
+            TransferKind::CxlCommit => {
+                enabled.cxl_mem() && enabled.cxl_commit() && bytes <= self.memory_bytes
+            }
+            TransferKind::Refused => false,
+        }
+    }
+
+    /// Whether a train of `bytes` is possible.
+    #[inline]
+    fn carry_train(&self, bytes: u32) -> bool {
+        bytes <= self.inline_bytes_max && fits(self.entries, InlineSlots { bytes }.count())
+    }
 }
 
 /// Whether a command and `slots` slots of payload ever fit in a queue, of which one slot is always empty.
@@ -372,92 +460,201 @@ pub const fn fits(entries: u32, slots: u32) -> bool {
     entries > 0 && slots < entries - 1
 }
 
+/// Bytes that a 16-bit number of chunks can carry.
+const REASSEMBLY_BYTES_MAX: u32 = u16::MAX as u32 * Chunk::PAYLOAD_BYTES as u32;
+/// Bytes that a 16-bit number of pieces can carry, including their head.
+const PIPELINED_BYTES_MAX: u32 = (HEAD_BYTES + u16::MAX as usize * PIPELINED_PIECE_BYTES) as u32;
+/// Bytes that a 15-bit number of result slots can carry.
+const RESULT_BYTES_MAX: u32 = (u16::MAX as u32 >> 1) * ResultSlot::PAYLOAD_BYTES as u32;
+
+/// Drive memory that the host stores to over CXL.mem ([`byteway_wire::nvme::vendor::cxl`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// The CXL link.
+    pub link: CxlConfig,
+    /// Size of the area for payloads of any command, in bytes: a multiple of 4 KiB.
+    pub area_bytes: u32,
+    /// Commit records that the host may have unanswered: a power of two; 0 if there is no ring.
+    pub records: u32,
+    /// Interval at which the drive polls the ring.
+    pub poll: Delay,
+}
+
+impl MemoryConfig {
+    /// The ring of commit records, which follows the area.
+    pub const fn ring(&self) -> CommitRing {
+        CommitRing { offset: self.area_bytes, records: self.records }
+    }
+
+    /// Offset of the page buffer, which follows the ring.
+    pub const fn buffer_offset(&self) -> u32 {
+        self.area_bytes + self.ring().bytes()
+    }
+
+    fn has_possible_ring(&self) -> bool {
+        let is_possible = self.records.is_power_of_two() && self.records <= RECORDS_MAX;
+        self.records == 0 || is_possible && (Delay::from_ns(1)..=Delay::from_s(1)).contains(&self.poll)
+    }
+}
+
+/// Transfer methods for small payloads that the drive offers beyond plain NVMe ([`byteway_wire::nvme::vendor`]). The
+/// default offers none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransferConfig {
+    /// Methods that a host may enable.
+    pub methods: Methods,
+    /// The longest inline payload, in bytes.
+    pub inline_bytes_max: u32,
+    /// The longest payload in chunks, in bytes.
+    pub reassembly_bytes_max: u32,
+    /// The longest piggybacked payload, in bytes.
+    pub piggyback_bytes_max: u32,
+    /// The longest result that may follow a completion, in bytes.
+    pub inline_result_bytes_max: u32,
+    /// Maximum number of incomplete payloads.
+    pub partial_payloads_max: u32,
+    /// Time after which an incomplete payload is dropped.
+    pub partial_timeout: Delay,
+    /// Size of the payload buffer in BAR0, in bytes: 0 for none, or a multiple of 4 KiB.
+    pub bar_bytes: u32,
+    /// Memory for host stores; required if `methods` offers a method that uses it.
+    pub memory: Option<MemoryConfig>,
+    /// Size of the payload sink, in bytes: 0 for none.
+    pub sink_bytes: u64,
+    /// Time to move the payload of one queue entry into DRAM; the command waits for it.
+    pub chunk_store: Delay,
+}
+
+impl TransferConfig {
+    /// Whether payloads may arrive in parts.
+    #[inline]
+    pub fn has_partials(&self) -> bool {
+        self.methods.reassembly() || self.has_streams()
+    }
+
+    /// Whether payloads may come in the fields of commands.
+    #[inline]
+    pub fn has_streams(&self) -> bool {
+        self.methods.piggyback() || self.methods.piggyback_pipelined()
+    }
+
+    /// Checks what involves several fields; `bytes_max` is the longest transfer of a command.
+    ///
+    /// # Errors
+    /// The wrong value, and what would be right.
+    pub fn check(&self, bytes_max: u32) -> Result<(), &'static str> {
+        let t = self;
+        let is_inline = t.methods.inline() || t.methods.inline_tail();
+        let checks = [
+            (
+                t.memory.is_some() == t.methods.cxl_mem(),
+                "transfer.memory must be given if, and only if, cxl_mem is offered",
+            ),
+            (
+                t.memory.as_ref().is_none_or(|memory| {
+                    memory.area_bytes.is_multiple_of(4096) && memory.area_bytes <= 1 << 28
+                }),
+                "transfer.memory.area_bytes must be a multiple of 4 KiB, at most 256 MiB",
+            ),
+            (
+                t.memory.as_ref().is_none_or(MemoryConfig::has_possible_ring),
+                "transfer.memory.records must be a power of two up to 65536, or 0; transfer.memory.poll from 1 ns to 1 s",
+            ),
+            (
+                t.memory.as_ref().is_some_and(|memory| memory.records > 0) == t.methods.cxl_commit(),
+                "transfer.memory.records must be above 0 if, and only if, cxl_commit is offered",
+            ),
+            (
+                !is_inline || (1..=bytes_max).contains(&t.inline_bytes_max),
+                "transfer.inline_bytes_max must be from 1 B to the longest transfer of a command",
+            ),
+            (
+                !t.methods.reassembly()
+                    || (1..=REASSEMBLY_BYTES_MAX.min(bytes_max)).contains(&t.reassembly_bytes_max),
+                "transfer.reassembly_bytes_max must be from 1 B to the longest transfer of a command, and at most 65535 chunks",
+            ),
+            (
+                !t.has_streams() || (1..=bytes_max).contains(&t.piggyback_bytes_max),
+                "transfer.piggyback_bytes_max must be from 1 B to the longest transfer of a command",
+            ),
+            (
+                !t.methods.piggyback_pipelined() || t.piggyback_bytes_max <= PIPELINED_BYTES_MAX,
+                "transfer.piggyback_bytes_max must be at most 65535 pieces",
+            ),
+            (
+                !t.has_partials() || t.partial_timeout > Delay::ZERO,
+                "transfer.partial_timeout must be longer than 0",
+            ),
+            (
+                !t.has_partials() || (1..=4096).contains(&t.partial_payloads_max),
+                "transfer.partial_payloads_max must be from 1 to 4096",
+            ),
+            (
+                // Buffers pass between incomplete payloads and commands, so each may have grown to the size of a
+                // transfer.
+                !t.has_partials() || u64::from(t.partial_payloads_max) * u64::from(bytes_max) <= 1 << 32,
+                "transfer.partial_payloads_max times controller.transfer_bytes_max must be at most 4 GiB",
+            ),
+            (
+                !t.methods.inline_result()
+                    || (1..=bytes_max.min(RESULT_BYTES_MAX)).contains(&t.inline_result_bytes_max),
+                "transfer.inline_result_bytes_max must be from 1 B to the longest transfer of a command, and at most 32767 slots",
+            ),
+            (
+                t.bar_bytes.is_multiple_of(4096)
+                    && t.bar_bytes <= 1 << 30
+                    && (t.bar_bytes > 0) == t.methods.mmio(),
+                "transfer.bar_bytes must be a multiple of 4 KiB, at most 1 GiB, and above 0 if, and only if, mmio is offered",
+            ),
+            (t.sink_bytes <= 1 << 40, "transfer.sink_bytes must be at most 1 TiB"),
+        ];
+        checks.iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, message)| Err(message))
+    }
+
+    /// What the drive says of this; `None` if it has no more than plain NVMe. `bar_offset` is where in BAR0 the payload buffer is, and
+    /// `dma_unit` the DMA unit, in bytes.
+    pub fn capabilities(&self, bar_offset: u64, dma_unit: u32) -> Option<Capabilities> {
+        let is_plain = self.methods.is_empty() && self.sink_bytes == 0;
+        (!is_plain).then(|| Capabilities {
+            signature: Capabilities::SIGNATURE,
+            version: Capabilities::VERSION,
+            methods: self.methods.into_bits(),
+            inline_bytes_max: self.inline_bytes_max,
+            reassembly_bytes_max: self.reassembly_bytes_max,
+            piggyback_bytes_max: self.piggyback_bytes_max,
+            inline_result_bytes_max: self.inline_result_bytes_max,
+            partial_payloads_max: self.partial_payloads_max,
+            partial_timeout_us: self.partial_timeout.ps().div_ceil(1_000_000).min(u64::from(u32::MAX)) as u32,
+            bar_offset: if self.bar_bytes > 0 { bar_offset } else { 0 },
+            bar_bytes: self.bar_bytes,
+            dma_unit,
+            sink_bytes: self.sink_bytes,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: Limits = Limits {
-        enabled: Methods::from_bits(0x3FF),
-        entries: 256,
-        inline_bytes_max: 8192,
-        reassembly_bytes_max: 8192,
-        piggyback_bytes_max: 8192,
-        bar_bytes: 8192,
-        memory_bytes: 8192,
-    };
-    const PRP: TransferChoice =
-        TransferChoice { kind: TransferKind::Pointer(PointerKind::Prp), is_fallback: false };
-    const FALLBACK: TransferChoice =
-        TransferChoice { kind: TransferKind::Pointer(PointerKind::Prp), is_fallback: true };
-
-    fn chosen(kind: TransferKind) -> TransferChoice {
-        TransferChoice { kind, is_fallback: false }
-    }
-
-    // A train that never fits would wait indefinitely; one that just fits must not fall back.
+    // A count under another method's name says of a run what was not so.
     #[test]
-    fn a_train_needs_room_for_its_command_too() {
-        let rules = Rules::only(Method::Inline);
-        for (entries, bytes, expected) in [
-            (2, 1, FALLBACK),
-            (3, 64, chosen(TransferKind::Inline { paper: false })),
-            (3, 65, FALLBACK),
-            (256, 254 * 64, FALLBACK), // above the drive's limit
-            (256, 8192, chosen(TransferKind::Inline { paper: false })),
-            (129, 8192, FALLBACK),
-            (130, 8192, chosen(TransferKind::Inline { paper: false })),
-            (2, 0, PRP),
-        ] {
-            assert_eq!(choose(&rules, &Limits { entries, ..ALL }, bytes), expected, "{bytes} in {entries}");
+    fn each_transfer_has_the_name_of_its_method() {
+        let of_methods =
+            Method::ALL.map(Method::kind).into_iter().filter(|kind| *kind != TransferKind::Refused);
+        let others = [
+            TransferKind::Pointer(PointerKind::Prp),
+            TransferKind::Pointer(PointerKind::Sgl),
+            TransferKind::Inline { paper: true },
+            TransferKind::Hybrid { before: 4096 },
+        ];
+        let mut named: Vec<usize> = of_methods.chain(others).map(TransferKind::index).collect();
+        for method in Method::ALL.into_iter().filter(|method| *method != Method::PiggybackCxl) {
+            let kind = method.kind();
+            assert!(kind == TransferKind::Refused || kind.name() == method.name(), "{}", method.name());
         }
-    }
-
-    // A drive on which the method is not enabled must be addressed as a plain one.
-    #[test]
-    fn what_is_not_enabled_falls_back() {
-        let plain = Limits { enabled: Methods::new(), ..ALL };
-        for method in Method::ALL {
-            let rules = Rules { threshold_bytes: 4096, ..Rules::only(method) };
-            let choice = choose(&rules, &plain, 100);
-            let standard = matches!(method, Method::Prp | Method::Sgl);
-            assert_eq!(choice.is_fallback, !standard, "{}", method.name());
-            assert!(matches!(choice.kind, TransferKind::Pointer(_)));
-            assert!(!choose(&rules, &Limits { enabled: rules.methods(), ..plain }, 100).is_fallback);
-        }
-    }
-
-    // The combination of BandSlim's two methods: one byte more than a command's fields hold would need a
-    // second command.
-    #[test]
-    fn what_a_command_holds_is_piggybacked_and_more_stored() {
-        let rules = Rules::only(Method::PiggybackCxl);
-        assert_eq!(choose(&rules, &ALL, 35), chosen(TransferKind::Piggyback));
-        assert_eq!(choose(&rules, &ALL, 36), chosen(TransferKind::CxlMem));
-        assert_eq!(choose(&rules, &ALL, 8193), FALLBACK);
-        let cxl = Limits { enabled: Methods::new().with_cxl_mem(true), ..ALL };
-        assert_eq!(choose(&rules, &cxl, 35), chosen(TransferKind::CxlMem));
-        let fine = Rules { fine: Method::PiggybackCxl, threshold_bytes: 64, ..Rules::only(Method::Adaptive) };
-        assert_eq!(choose(&fine, &ALL, 63), chosen(TransferKind::CxlMem));
-        assert_eq!(choose(&fine, &ALL, 64), PRP);
-        let rules = Rules::only(Method::CxlCommit);
-        assert_eq!(choose(&rules, &ALL, 1), chosen(TransferKind::CxlCommit));
-        assert_eq!(choose(&rules, &ALL, 8193), FALLBACK);
-        assert_eq!(choose(&rules, &cxl, 1), FALLBACK, "there is no ring");
-    }
-
-    // BandSlim's equation: fine-grained below the threshold, by PRP from it on. One byte off is another
-    // method.
-    #[test]
-    fn thresholds_are_to_the_byte() {
-        let rules = Rules { threshold_bytes: 128, ..Rules::only(Method::Adaptive) };
-        assert_eq!(choose(&rules, &ALL, 127), chosen(TransferKind::Inline { paper: false }));
-        assert_eq!(choose(&rules, &ALL, 128), PRP);
-        let rules = Rules { sgl_bytes_min: 32768, ..Rules::only(Method::Sgl) };
-        assert_eq!(choose(&rules, &ALL, 32767), PRP);
-        assert_eq!(choose(&rules, &ALL, 32768), chosen(TransferKind::Pointer(PointerKind::Sgl)));
-        let rules = Rules::only(Method::Hybrid);
-        assert_eq!(choose(&rules, &ALL, 4096), PRP);
-        assert_eq!(choose(&rules, &ALL, 4160), chosen(TransferKind::Hybrid { before: 4096 }));
-        assert_eq!(choose(&rules, &ALL, 64), chosen(TransferKind::Inline { paper: true }));
+        named.sort_unstable();
+        named.dedup();
+        assert_eq!(named, (0..TransferKind::NAMES.len()).collect::<Vec<_>>());
     }
 }

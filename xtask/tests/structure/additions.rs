@@ -18,7 +18,19 @@ struct Addition {
     most: usize,
 }
 
-const ADDITIONS: [Addition; 7] = [
+const ADDITIONS: [Addition; 8] = [
+    Addition {
+        section: "Add a transfer method",
+        named: &[("NAME", "mmio")],
+        words: &["mmio", "Mmio", "with_mmio"],
+        beside: &[
+            ("crates/papers/", "papers measure methods by their names"),
+            ("crates/link/src/port.rs", "PCIe's term: every register is reached so"),
+            ("crates/link/src/lib.rs", "the same term, of a write to a register"),
+            ("crates/device/src/controller/core/doorbell.rs", "takes writes to registers"),
+        ],
+        most: 8,
+    },
     Addition {
         section: "Add a trace format",
         named: &[("NAME", "biosnoop")],

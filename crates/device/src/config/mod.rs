@@ -6,10 +6,8 @@ use byteway_defect::Planted;
 use byteway_firmware::{Base, Cycles, FtlConfig, WorkKind};
 use byteway_flash::{FaultPlan, Geometry, Reliability, Timing};
 use byteway_kv::KvConfig;
-use byteway_link::CxlConfig;
+pub use byteway_transfer::method::{MemoryConfig, TransferConfig};
 use byteway_wire::nvme::register::DOORBELLS;
-use byteway_wire::nvme::vendor::Methods;
-use byteway_wire::nvme::vendor::commit::{CommitRing, RECORDS_MAX};
 pub use command_set::CommandSet;
 pub(crate) use command_set::command_sets;
 pub use defect::Defect;
@@ -118,75 +116,6 @@ impl ControllerConfig {
         let table = u64::from(self.vectors) * 16;
         let pending = u64::from(self.vectors).div_ceil(64) * 8;
         (DOORBELLS + pages(doorbells) + pages(table) + pages(pending)).next_multiple_of(BAR_ALIGNMENT)
-    }
-}
-
-/// Drive memory that the host stores to over CXL.mem ([`byteway_wire::nvme::vendor::cxl`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryConfig {
-    /// The CXL link.
-    pub link: CxlConfig,
-    /// Size of the area for payloads of any command, in bytes: a multiple of 4 KiB.
-    pub area_bytes: u32,
-    /// Commit records that the host may have unanswered: a power of two; 0 if there is no ring.
-    pub records: u32,
-    /// Interval at which the drive polls the ring.
-    pub poll: Delay,
-}
-
-impl MemoryConfig {
-    /// The ring of commit records, which follows the area.
-    pub const fn ring(&self) -> CommitRing {
-        CommitRing { offset: self.area_bytes, records: self.records }
-    }
-
-    /// Offset of the page buffer, which follows the ring.
-    pub const fn buffer_offset(&self) -> u32 {
-        self.area_bytes + self.ring().bytes()
-    }
-
-    pub(crate) fn has_possible_ring(&self) -> bool {
-        let is_possible = self.records.is_power_of_two() && self.records <= RECORDS_MAX;
-        self.records == 0 || is_possible && (Delay::from_ns(1)..=Delay::from_s(1)).contains(&self.poll)
-    }
-}
-
-/// Transfer methods for small payloads that the drive offers beyond plain NVMe ([`byteway_wire::nvme::vendor`]). The
-/// default offers none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TransferConfig {
-    /// Methods that a host may enable.
-    pub methods: Methods,
-    /// The longest inline payload, in bytes.
-    pub inline_bytes_max: u32,
-    /// The longest payload in chunks, in bytes.
-    pub reassembly_bytes_max: u32,
-    /// The longest piggybacked payload, in bytes.
-    pub piggyback_bytes_max: u32,
-    /// The longest result that may follow a completion, in bytes.
-    pub inline_result_bytes_max: u32,
-    /// Maximum number of incomplete payloads.
-    pub partial_payloads_max: u32,
-    /// Time after which an incomplete payload is dropped.
-    pub partial_timeout: Delay,
-    /// Size of the payload buffer in BAR0, in bytes: 0 for none, or a multiple of 4 KiB.
-    pub bar_bytes: u32,
-    /// Memory for host stores; required if `methods` offers a method that uses it.
-    pub memory: Option<MemoryConfig>,
-    /// Size of the payload sink, in bytes: 0 for none.
-    pub sink_bytes: u64,
-    /// Time to move the payload of one queue entry into DRAM; the command waits for it.
-    pub chunk_store: Delay,
-}
-
-impl TransferConfig {
-    /// Whether payloads may arrive in parts.
-    pub fn has_partials(&self) -> bool {
-        self.methods.reassembly() || self.has_streams()
-    }
-
-    pub(crate) fn has_streams(&self) -> bool {
-        self.methods.piggyback() || self.methods.piggyback_pipelined()
     }
 }
 

@@ -88,7 +88,7 @@ fn a_job_of_echoes_is_verified_over_a_reset_and_a_power_cut() {
         assert_eq!(blocks, [NS_512, NS_4K]);
         let client = EchoClient::new(queue(&driver).await, ECHO, Method::Prp);
         play(&client, "before", 400).await;
-        assert!(client.counts().prp > 100 && client.counts().inline == 0);
+        assert!(client.counts().of(Method::Prp) > 100 && client.counts().of(Method::Inline) == 0);
         let held = client.held();
         assert!(held > 20, "{held}");
 
@@ -96,7 +96,7 @@ fn a_job_of_echoes_is_verified_over_a_reset_and_a_power_cut() {
         client.count().await.expect("a reset keeps what was put");
         let inline = EchoClient::sharing(queue(&driver).await, &client, Method::Inline);
         play(&inline, "after", 400).await;
-        assert!(inline.counts().inline > 100, "a payload goes by any method");
+        assert!(inline.counts().of(Method::Inline) > 100, "a payload goes by any method");
         play(&client, "again", 100).await;
 
         // The power is cut while puts are on their way.

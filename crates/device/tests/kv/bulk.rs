@@ -214,7 +214,7 @@ fn batches_beside_values_that_the_host_places() {
             placing.store(&mut buffer, name, 1 + index % 500, StoreIf::Any).await.expect("a store");
         }
         bulk.send().await.expect("all is sent");
-        assert_eq!(placing.counts().cxl_mem, 400);
+        assert_eq!(placing.counts().of(Method::CxlMem), 400);
         assert_eq!(window.borrow().now(), (0, 0));
         for index in 0..100 {
             assert!(placing.retrieve(&mut buffer, key(index), 0, 4096).await.expect("a value").found);

@@ -40,7 +40,11 @@ fn clients_store_one_by_one_and_many_at_once() {
             }
             let counts = one.counts();
             // A value longer than a page goes by the usual method, and its bytes are accounted for.
-            assert_eq!((counts.cxl_commit, counts.prp, counts.fallbacks), (6, 3, 2), "{ordering:?}");
+            assert_eq!(
+                (counts.of(Method::CxlCommit), counts.of(Method::Prp), counts.fallbacks),
+                (6, 3, 2),
+                "{ordering:?}"
+            );
             let failed = Rc::new(Cell::new(0));
             for (which, client) in [&one, &two].into_iter().enumerate() {
                 let failed = failed.clone();
@@ -55,7 +59,11 @@ fn clients_store_one_by_one_and_many_at_once() {
                 batch.settle().await;
             }
             assert_eq!(failed.get(), 0);
-            assert_eq!((one.counts().cxl_commit, two.counts().cxl_commit), (406, 400), "{ordering:?}");
+            assert_eq!(
+                (one.counts().of(Method::CxlCommit), two.counts().of(Method::CxlCommit)),
+                (406, 400),
+                "{ordering:?}"
+            );
             pairs.check().await.expect("sound");
             for index in 0..800 {
                 let found = one.retrieve(&mut buffer, key(index), 0, VALUE_BYTES_MAX).await;
@@ -99,7 +107,7 @@ fn records_go_beside_commands() {
                 ended.receive().await;
             }
             pairs.check().await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-            let carried: u64 = clients.iter().map(|client| client.counts().cxl_commit).sum();
+            let carried: u64 = clients.iter().map(|client| client.counts().of(Method::CxlCommit)).sum();
             assert!(carried > 200, "seed {seed}: {carried}");
             let mut buffer = clients[0].buffer().expect("a buffer");
             for index in 0..6 * 20 * 2 {
@@ -133,7 +141,7 @@ fn a_store_that_is_given_up_leaves_no_hole() {
                 for index in 2..40 {
                     client.store(&mut buffer, key(index), 100, StoreIf::Any).await.expect("a store");
                 }
-                assert!(client.counts().cxl_commit >= 39, "{ordering:?}, step {step}");
+                assert!(client.counts().of(Method::CxlCommit) >= 39, "{ordering:?}, step {step}");
                 for index in 0..40 {
                     client.retrieve(&mut buffer, key(index), 0, 1000).await.expect("a value");
                 }
@@ -178,7 +186,7 @@ fn stores_go_on_after_resets() {
                 lost += ended.receive().await;
             }
             assert!(lost > 0, "seed {seed}: the resets come too late");
-            assert!(one.counts().cxl_commit > 1000, "seed {seed}: {:?}", one.counts());
+            assert!(one.counts().of(Method::CxlCommit) > 1000, "seed {seed}: {:?}", one.counts());
             let mut buffer = one.buffer().expect("a buffer");
             for index in 0..50 {
                 let found = one.retrieve(&mut buffer, key(index), 0, 1000).await;

@@ -11,7 +11,7 @@ use crate::fixture::{link_config, pattern};
 use byteway_clock::{Delay, Stage, Time};
 use byteway_device::DriveConfig;
 use byteway_firmware::WorkKind;
-use byteway_host::StoreIf;
+use byteway_host::{Method, StoreIf};
 use byteway_link::{Direction, Purpose};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::commit::CommitRecord;
@@ -92,7 +92,7 @@ fn latency_by_hand() {
             soonest = span.last.since(span.begin).min(soonest + soonest / 16);
         }
         assert!(phases.iter().all(|phase| *phase == phases[0]), "looks at other instants: {phases:?}");
-        assert_eq!(client.counts().cxl_commit, 40);
+        assert_eq!(client.counts().of(Method::CxlCommit), 40);
     });
 }
 

@@ -64,7 +64,7 @@ fn both_sides_place_values_at_once() {
             for _ in 0..8 * 32 {
                 ended.receive().await;
             }
-            let carried: u64 = clients.iter().map(|client| client.counts().cxl_mem).sum();
+            let carried: u64 = clients.iter().map(|client| client.counts().of(Method::CxlMem)).sum();
             assert!(carried > 500, "seed {seed}: {carried} by CXL.mem");
             let mut buffer = clients[0].buffer().expect("a buffer");
             for index in 0..8 * 32 * 2 {
@@ -121,8 +121,8 @@ fn no_two_live_values_overlap_whatever_the_packing() {
                 checked.unwrap_or_else(|error| panic!("{packing:?}, round {round}: {error}"));
             }
             let carried = |which: usize| clients[which].counts();
-            let placed: u64 = (0..8).step_by(2).map(|which| carried(which).cxl_mem).sum();
-            let fetched: u64 = (1..8).step_by(2).map(|which| carried(which).prp).sum();
+            let placed: u64 = (0..8).step_by(2).map(|which| carried(which).of(Method::CxlMem)).sum();
+            let fetched: u64 = (1..8).step_by(2).map(|which| carried(which).of(Method::Prp)).sum();
             assert!(placed > 1000 && fetched == 4 * 4 * 32 * 3, "{packing:?}: {placed}, {fetched}");
             let mut buffer = clients[0].buffer().expect("a buffer");
             for index in 0..8 * 32 {
@@ -150,7 +150,7 @@ fn the_host_asks_anew_after_a_reset() {
                 driver.reset().await.expect("a reset");
             }
         }
-        assert_eq!((client.counts().cxl_mem, client.counts().fallbacks), (160, 0));
+        assert_eq!((client.counts().of(Method::CxlMem), client.counts().fallbacks), (160, 0));
         for index in 0..40 {
             assert!(client.retrieve(&mut buffer, key(index), 0, 1000).await.expect("a value").found);
         }

@@ -4,7 +4,9 @@ use super::cache::PointCache;
 use super::row::Row;
 use crate::compare::{SOURCES, fingerprint};
 use byteway_run::probe::{PointOutcome, run_with_series};
-use byteway_scenario::{Options, Policies, Scenario, ScenarioInput, TraceFormats, WorkloadSources};
+use byteway_scenario::{
+    Options, Policies, Scenario, ScenarioInput, TraceFormats, TransferMethods, WorkloadSources,
+};
 use byteway_text::error::InputError;
 use byteway_text::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
@@ -32,6 +34,9 @@ pub struct Task {
     /// Likewise.
     #[serde(skip)]
     formats: TraceFormats,
+    /// Likewise.
+    #[serde(skip)]
+    methods: TransferMethods,
 }
 
 /// Where a row comes from.
@@ -74,6 +79,7 @@ impl Task {
             policies: options.policies.clone(),
             sources_of_ios: options.sources.clone(),
             formats: options.formats.clone(),
+            methods: options.methods.clone(),
         })
     }
 
@@ -91,6 +97,7 @@ impl Task {
             policies: self.policies.clone(),
             sources: self.sources_of_ios.clone(),
             formats: self.formats.clone(),
+            methods: self.methods.clone(),
             ..Options::default()
         };
         Scenario::from_text(&self.name, &self.folder, &self.text, &options)

@@ -213,7 +213,7 @@ impl Blocks {
             doomed: Vec::new(),
             doomed_of: vec![0; geometry.dies() as usize],
             doomed_in_all: 0,
-            chooser: Asked::new("victim", &config.gc, Rng::new(config.seed).stream("victims")),
+            chooser: Asked::new("victim policy", &config.gc, Rng::new(config.seed).stream("victims")),
         };
         for die in 0..geometry.dies() {
             let lost = blocks.normal(die).filter(|block| blocks.is_bad(*block)).count() as u32;

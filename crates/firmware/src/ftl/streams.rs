@@ -46,7 +46,7 @@ impl Streams {
         if config.streams.is_default() {
             return None;
         }
-        let mut asked = Asked::new("stream", &config.streams, Rng::new(config.seed).stream("streams"));
+        let mut asked = Asked::new("stream policy", &config.streams, Rng::new(config.seed).stream("streams"));
         let needs_last_write = asked.ask(|policy, _| match policy.counts() == counts {
             true => Ok(policy.needs_last_write()),
             false => Err("its streams are others each time that it is asked for them".to_owned()),

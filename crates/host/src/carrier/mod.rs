@@ -12,9 +12,10 @@ use crate::error::Lost;
 use byteway_clock::{Awaited, Delay, SpanId, Stage};
 use byteway_link::Memory;
 use byteway_link::memory::Fault;
+use byteway_transfer::choice::choose;
 use byteway_transfer::host::{Buffer, DataPointer, PlanError, Planner, PointerKind};
 use byteway_transfer::inline;
-use byteway_transfer::method::choose;
+use byteway_transfer::own::{OwnMethod, QueueView};
 use byteway_transfer::reassembly::Chunked;
 use byteway_transfer::result::ResultMethod;
 use byteway_transfer::{Limits, Method, Rules, TransferChoice, TransferKind};
@@ -25,29 +26,14 @@ use std::cell::{Cell, RefCell};
 use std::ops::AddAssign;
 use std::rc::Rc;
 
+/// Number of counts of payloads to the device.
+const KINDS: usize = TransferKind::NAMES.len();
+
 /// Payloads by transfer method. Each payload counts once, even if it took several commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Payloads to the device by PRPs.
-    pub prp: u64,
-    /// Payloads to the device by SGLs.
-    pub sgl: u64,
-    /// In the entries after their command.
-    pub inline: u64,
-    /// Whole pages by PRPs, the rest after the command.
-    pub hybrid: u64,
-    /// In chunks.
-    pub reassembly: u64,
-    /// In command fields, serialized.
-    pub piggyback: u64,
-    /// In command fields, pipelined.
-    pub piggyback_pipelined: u64,
-    /// Stored to the device's payload buffer.
-    pub mmio: u64,
-    /// Stored to device memory.
-    pub cxl_mem: u64,
-    /// Stored to device memory, with a record instead of a command.
-    pub cxl_commit: u64,
+    /// Payloads to the device, by what carried them ([`TransferKind::index`]).
+    pub payloads: [u64; KINDS],
     /// The part of all these that their method could not carry, so that the fallback did.
     pub fallbacks: u64,
     /// Results transferred to the data pointer.
@@ -59,60 +45,30 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Payloads that a method has carried itself; 0 of one that stands for others.
+    pub fn of(&self, method: Method) -> u64 {
+        let index = TransferKind::NAMES.iter().position(|name| *name == method.name());
+        index.map_or(0, |index| self.payloads[index])
+    }
+
     /// All counts, with the names that reports use.
-    pub fn named(&self) -> [(&'static str, u64); 14] {
-        [
-            ("prp", self.prp),
-            ("sgl", self.sgl),
-            ("inline", self.inline),
-            ("hybrid", self.hybrid),
-            ("inline-reassembly", self.reassembly),
-            ("piggyback", self.piggyback),
-            ("piggyback-pipelined", self.piggyback_pipelined),
-            ("mmio", self.mmio),
-            ("cxl-mem", self.cxl_mem),
-            ("cxl-commit", self.cxl_commit),
+    pub fn named(&self) -> [(&'static str, u64); KINDS + 4] {
+        let others = [
             ("fallbacks", self.fallbacks),
             ("pointer results", self.pointer_results),
             ("inline results", self.inline_results),
             ("result fallbacks", self.result_fallbacks),
-        ]
-    }
-
-    fn of_kind(&mut self, kind: TransferKind) -> &mut u64 {
-        match kind {
-            TransferKind::Pointer(PointerKind::Prp) => &mut self.prp,
-            TransferKind::Pointer(PointerKind::Sgl) => &mut self.sgl,
-            TransferKind::Inline { .. } => &mut self.inline,
-            TransferKind::Hybrid { .. } => &mut self.hybrid,
-            TransferKind::Reassembly => &mut self.reassembly,
-            TransferKind::Piggyback => &mut self.piggyback,
-            TransferKind::PiggybackPipelined => &mut self.piggyback_pipelined,
-            TransferKind::Mmio => &mut self.mmio,
-            TransferKind::CxlMem => &mut self.cxl_mem,
-            TransferKind::CxlCommit => &mut self.cxl_commit,
-        }
-    }
-
-    /// Counts a payload.
-    pub(crate) fn note(&mut self, choice: TransferChoice) {
-        *self.of_kind(choice.kind) += 1;
-        self.fallbacks += u64::from(choice.is_fallback);
+        ];
+        std::array::from_fn(|index| match index.checked_sub(KINDS) {
+            None => (TransferKind::NAMES[index], self.payloads[index]),
+            Some(other) => others[other],
+        })
     }
 }
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Counts) {
-        self.prp += other.prp;
-        self.sgl += other.sgl;
-        self.inline += other.inline;
-        self.hybrid += other.hybrid;
-        self.reassembly += other.reassembly;
-        self.piggyback += other.piggyback;
-        self.piggyback_pipelined += other.piggyback_pipelined;
-        self.mmio += other.mmio;
-        self.cxl_mem += other.cxl_mem;
-        self.cxl_commit += other.cxl_commit;
+        self.payloads.iter_mut().zip(other.payloads).for_each(|(sum, one)| *sum += one);
         self.fallbacks += other.fallbacks;
         self.pointer_results += other.pointer_results;
         self.inline_results += other.inline_results;
@@ -177,7 +133,12 @@ pub struct Carrier {
     /// Lists of reserved slots in them, reused.
     lanes: RefCell<Vec<Lanes>>,
     pub(crate) rules: Rules,
-    pub(crate) counts: Cell<Counts>,
+    /// Counts of payloads, by what carried them.
+    payloads: [Cell<u64>; KINDS],
+    /// All other counts.
+    counts: Cell<Counts>,
+    /// The method, if it is not built in.
+    own: Option<RefCell<OwnMethod>>,
     bytes_max: u32,
     prp: Option<Planner>,
     sgl: Option<Planner>,
@@ -209,10 +170,12 @@ impl Carrier {
         Carrier {
             prp: planner(PointerKind::Prp),
             sgl: planner(PointerKind::Sgl),
+            own: OwnMethod::of(&rules, queue.qid()).map(RefCell::new),
             queue,
             chunk_queues,
             lanes: RefCell::default(),
             rules,
+            payloads: [const { Cell::new(0) }; KINDS],
             counts: Cell::default(),
             bytes_max,
             slots: Cell::default(),
@@ -230,7 +193,7 @@ impl Carrier {
 
     /// Counts of payloads to the device by method.
     pub fn counts(&self) -> Counts {
-        self.counts.get()
+        Counts { payloads: self.payloads.each_ref().map(Cell::get), ..self.counts.get() }
     }
 
     /// Sets the carrier up for Store commands of KV namespace `nsid`, which have a key where others have the length of
@@ -354,9 +317,13 @@ impl Carrier {
 
     /// Counts a payload.
     pub(crate) fn note(&self, choice: TransferChoice) {
-        let mut counts = self.counts.get();
-        counts.note(choice);
-        self.counts.set(counts);
+        if let Some(payloads) = self.payloads.get(choice.kind.index()) {
+            payloads.set(payloads.get() + 1);
+        }
+        if choice.is_fallback {
+            let counts = self.counts.get();
+            self.counts.set(Counts { fallbacks: counts.fallbacks + 1, ..counts });
+        }
     }
 
     /// Counts a result. `should`: it should have followed its completion.
@@ -383,7 +350,23 @@ impl Carrier {
         // Only key-value pairs have records.
         let has_ring = self.pairs_of.is_some() && self.queue.submission.extensions.commits().is_some();
         let enabled = limits.enabled.with_cxl_commit(limits.enabled.cxl_commit() && has_ring);
-        choose(&self.rules, &Limits { bar_bytes, memory_bytes, enabled, ..limits }, bytes)
+        let limits = Limits { bar_bytes, memory_bytes, enabled, ..limits };
+        match &self.own {
+            None => choose(&self.rules, &limits, bytes),
+            Some(own) => self.ask(own, &limits, bytes),
+        }
+    }
+
+    /// Asks a method that is not built in.
+    #[cold]
+    fn ask(&self, own: &RefCell<OwnMethod>, limits: &Limits, bytes: u32) -> TransferChoice {
+        let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let queue = QueueView {
+            entries_free: narrow(self.queue.slots_free()),
+            in_flight: narrow(self.queue.outstanding()),
+            now_ns: self.queue.port().clock().now().0 / 1000,
+        };
+        own.borrow_mut().choose(&self.rules, limits, queue, bytes)
     }
 
     /// The kind of data pointer for a payload of `bytes` from the device.
@@ -426,7 +409,19 @@ impl Carrier {
     /// Executes a command with the first `bytes` of `buffer` as its data, by a method that needs a command. Its span
     /// stays open.
     pub async fn send(&self, span: SpanId, sqe: Sqe, buffer: &IoBuffer, bytes: u32) -> Result<Cqe, IoError> {
-        let choice = match self.choose(buffer, bytes) {
+        self.send_chosen(self.choose(buffer, bytes), span, sqe, buffer, bytes).await
+    }
+
+    /// Like [`Carrier::send`], by what was chosen before: a payload is chosen for once, or a method that is not built in would see it twice.
+    pub(crate) async fn send_chosen(
+        &self,
+        choice: TransferChoice,
+        span: SpanId,
+        sqe: Sqe,
+        buffer: &IoBuffer,
+        bytes: u32,
+    ) -> Result<Cqe, IoError> {
+        let choice = match choice {
             TransferChoice { kind: TransferKind::Piggyback | TransferKind::PiggybackPipelined, .. } => {
                 self.fallback()
             }
@@ -510,7 +505,10 @@ impl Carrier {
             TransferKind::Mmio if let Some(held) = &buffer.area => {
                 let sqe = held.area.placed_in(bytes, sqe);
                 held.is_used.set(true);
-                let sent = self.queue.execute(request(sqe).with_stores(held.area, whole)).await;
+                let sent = self
+                    .queue
+                    .execute(request(sqe).with_stores(held.area, whole, Methods::new().with_mmio(true)))
+                    .await;
                 held.is_used.set(false);
                 sent
             }
@@ -520,6 +518,7 @@ impl Carrier {
                 let pages = buffer.buffer.pages_touched(bytes);
                 self.queue.execute(Request { pages, ..request(sqe) }).await
             }
+            TransferKind::Refused => return Err(self.refused()),
             TransferKind::Mmio
             | TransferKind::Piggyback
             | TransferKind::PiggybackPipelined
@@ -592,6 +591,13 @@ impl Carrier {
         if let Some(spans) = port.spans() {
             spans.charge_split(span, port.clock().now(), queued, stage);
         }
+    }
+
+    /// The error of a method that is not built in and chose what is not possible.
+    #[cold]
+    fn refused(&self) -> IoError {
+        let fault = self.own.as_ref().and_then(|own| own.borrow_mut().fault());
+        IoError::Method(fault.unwrap_or("the transfer method refused a payload"))
     }
 
     pub(crate) fn fallback(&self) -> TransferChoice {

@@ -167,7 +167,7 @@ impl Client {
 
     /// Counts of payloads to the device by method.
     pub fn counts(&self) -> Counts {
-        self.0.carrier.counts.get()
+        self.0.carrier.counts()
     }
 
     /// Maximum number of blocks of a command, limited by the client's buffers and by the command format.
@@ -260,7 +260,7 @@ impl Client {
                 }
                 Err(error) => Err(error),
             },
-            (Ok(()), _) => carrier.send(opened.span, sqe, buffer, bytes).await,
+            (Ok(()), _) => carrier.send_chosen(choice, opened.span, sqe, buffer, bytes).await,
         };
         let result = self.end(opened, completed.map_err(IoError::of_client));
         match noted {

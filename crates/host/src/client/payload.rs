@@ -128,7 +128,7 @@ impl PayloadClient {
 
     /// Counts of payloads by transfer method.
     pub fn counts(&self) -> Counts {
-        self.0.carrier.counts.get()
+        self.0.carrier.counts()
     }
 
     /// The oracle that verifies its reads.
@@ -237,23 +237,23 @@ impl PayloadClient {
         let payload = Part { buffer: &buffer.buffer, offset: 0, bytes: sink.bytes };
         let head = sink.sqe(VendorOpcode::SINK_STORE, 0, self.0.nsid);
         let streamed = match choice.kind {
-            TransferKind::Piggyback => carrier.send_serialized(opened.span, payload, head).await,
+            TransferKind::Piggyback => Some(carrier.send_serialized(opened.span, payload, head).await),
             TransferKind::PiggybackPipelined => {
-                carrier.send_pipelined(opened.span, payload, head, Some(expected)).await
+                Some(carrier.send_pipelined(opened.span, payload, head, Some(expected)).await)
             }
-            _ => Err(Lost::NotPlaced),
+            _ => None,
         };
-        let completed = match streamed {
-            // Not a stream, or it can't be one: it does not fit, or a reset has changed the enabled methods.
-            Err(Lost::NotPlaced) => {
-                let sqe = sink.sqe(VendorOpcode::SINK_WRITE, 0, self.0.nsid);
-                carrier.send(opened.span, sqe, buffer, sink.bytes).await?
-            }
-            streamed => {
+        let choice = match streamed {
+            None => choice,
+            // It can't be a stream: it does not fit, or a reset has changed the enabled methods.
+            Some(Err(Lost::NotPlaced)) => carrier.choose(buffer, sink.bytes),
+            Some(streamed) => {
                 carrier.note(choice);
-                streamed?
+                return check(&streamed?, sink.offset, expected);
             }
         };
+        let sqe = sink.sqe(VendorOpcode::SINK_WRITE, 0, self.0.nsid);
+        let completed = carrier.send_chosen(choice, opened.span, sqe, buffer, sink.bytes).await?;
         check(&completed, sink.offset, expected)
     }
 

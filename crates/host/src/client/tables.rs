@@ -96,7 +96,7 @@ impl TablesClient {
 
     /// Number of payloads by transfer method.
     pub fn counts(&self) -> Counts {
-        self.0.carrier.counts.get()
+        self.0.carrier.counts()
     }
 
     /// Maximum payload of a command, in bytes.
@@ -280,21 +280,21 @@ impl TablesClient {
         let payload = Part { buffer: &buffer.buffer, offset: 0, bytes: task.bytes };
         let head = task.sqe(VendorOpcode::CSD_TASK_PIGGYBACK, 0, self.0.nsid);
         let streamed = match choice.kind {
-            TransferKind::Piggyback => carrier.send_serialized(span, payload, head).await,
-            TransferKind::PiggybackPipelined => carrier.send_pipelined(span, payload, head, None).await,
-            _ => Err(Lost::NotPlaced),
+            TransferKind::Piggyback => Some(carrier.send_serialized(span, payload, head).await),
+            TransferKind::PiggybackPipelined => Some(carrier.send_pipelined(span, payload, head, None).await),
+            _ => None,
         };
-        match streamed {
-            // Not a stream, or not possible as one: not enough free slots, or a reset has disabled the
-            // method.
-            Err(Lost::NotPlaced) => {
-                self.send(span, task.sqe(VendorOpcode::CSD_TASK, 0, self.0.nsid), buffer, task.bytes).await
-            }
-            streamed => {
+        let choice = match streamed {
+            None => choice,
+            // Not possible as a stream: not enough free slots, or a reset has disabled the method.
+            Some(Err(Lost::NotPlaced)) => carrier.choose(buffer, task.bytes),
+            Some(streamed) => {
                 carrier.note(choice);
-                succeeded(streamed?)
+                return succeeded(streamed?);
             }
-        }
+        };
+        let sqe = task.sqe(VendorOpcode::CSD_TASK, 0, self.0.nsid);
+        succeeded(carrier.send_chosen(choice, span, sqe, buffer, task.bytes).await?)
     }
 
     /// Fetches the next part of a result into `buffer`.

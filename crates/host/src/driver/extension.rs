@@ -7,7 +7,7 @@ use crate::driver::port::Port;
 use crate::error::Lost;
 use byteway_clock::{Clock, Delay, Semaphore};
 use byteway_transfer::Limits;
-use byteway_transfer::mmio::{Area, Areas};
+use byteway_transfer::area::{Area, Areas};
 use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use std::cell::{Cell, RefCell};
@@ -145,17 +145,7 @@ impl Extensions {
 
     /// The payload limits of a queue. All queues share `bar_bytes`.
     pub(crate) fn limits(&self, enabled: Methods, entries: u32) -> Limits {
-        let offered = self.capabilities.get();
-        let kept = |bytes_max| if offered.partial_payloads_max > 0 { bytes_max } else { 0 };
-        Limits {
-            enabled,
-            entries,
-            inline_bytes_max: offered.inline_bytes_max,
-            reassembly_bytes_max: kept(offered.reassembly_bytes_max),
-            piggyback_bytes_max: kept(offered.piggyback_bytes_max),
-            bar_bytes: offered.bar_bytes,
-            memory_bytes: self.memory.get().area_bytes,
-        }
+        Limits::of(&self.capabilities.get(), enabled, entries, self.memory.get().area_bytes)
     }
 
     /// Waits until the controller can keep another incomplete payload.

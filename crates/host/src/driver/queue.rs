@@ -18,8 +18,8 @@ use byteway_clock::{
     Awaited, Clock, Delay, Notify, Semaphore, Service, SpanId, Stage, Station, TaskId, Time,
 };
 use byteway_transfer::Limits;
+use byteway_transfer::area::{Area, LINE_BYTES};
 use byteway_transfer::inline;
-use byteway_transfer::mmio::{self, Area};
 use byteway_transfer::reassembly::Chunked;
 use byteway_wire::nvme::vendor::{Capabilities, Chunk, InlineSlots, Methods};
 use byteway_wire::nvme::{Cqe, Doorbell, Sqe};
@@ -140,9 +140,9 @@ impl<'a> Request<'a> {
         Request { carried: Carried::Train(train), needs, ..self }
     }
 
-    /// Adds its payload in an area of the payload buffer, to which the data pointer refers.
-    pub(crate) fn with_stores(self, area: Area, payload: Part<'a>) -> Self {
-        Request { carried: Carried::Stores(area, payload), needs: self.needs.with_mmio(true), ..self }
+    /// Adds its payload in an area of the payload buffer, to which the data pointer refers; a method that `needs` these stores it there.
+    pub(crate) fn with_stores(self, area: Area, payload: Part<'a>, needs: Methods) -> Self {
+        Request { carried: Carried::Stores(area, payload), needs: self.needs.or(needs), ..self }
     }
 
     /// Adds a payload in chunks, to which the data pointer refers.
@@ -167,7 +167,7 @@ impl<'a> Request<'a> {
     /// Number of stored lines.
     fn lines(&self) -> u32 {
         match self.carried {
-            Carried::Stores(_, payload) => payload.bytes.div_ceil(mmio::LINE_BYTES),
+            Carried::Stores(_, payload) => payload.bytes.div_ceil(LINE_BYTES),
             _ => 0,
         }
     }
@@ -1023,8 +1023,8 @@ impl SubmissionQueue {
         let base = self.extensions.capabilities().bar_offset + u64::from(area.first);
         let mut at = 0;
         while at < payload.bytes {
-            let mut line = [0; mmio::LINE_BYTES as usize];
-            let count = (payload.bytes - at).min(mmio::LINE_BYTES);
+            let mut line = [0; LINE_BYTES as usize];
+            let count = (payload.bytes - at).min(LINE_BYTES);
             let line = &mut line[..count as usize];
             payload.read(self.port.memory(), at, line);
             self.port.store(base + u64::from(at), line);

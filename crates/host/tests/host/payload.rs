@@ -68,7 +68,7 @@ fn trains_wrap_at_every_place() {
                 assert_eq!(rig.fake.sink.borrow()[100..100 + bytes], payload);
             }
             let counts = client.counts();
-            assert_eq!((counts.inline, counts.fallbacks), (3 * u64::from(entries), 0));
+            assert_eq!((counts.of(Method::Inline), counts.fallbacks), (3 * u64::from(entries), 0));
             assert_eq!((queue.slots_free() as u32, driver.protocol_errors()), (entries - 1, 0));
             driver.delete_queue_pair(&queue).await.unwrap();
         }
@@ -180,7 +180,7 @@ fn what_cannot_go_falls_back_and_is_counted() {
             client.read(&mut buffer, 7, 100).await.unwrap();
             assert_eq!(rig.fake.sink.borrow()[7..107], payload);
             let counts = client.counts();
-            assert_eq!((counts.prp, counts.fallbacks), (1, 1), "{method:?}");
+            assert_eq!((counts.of(Method::Prp), counts.fallbacks), (1, 1), "{method:?}");
             assert_eq!((counts.pointer_results, counts.result_fallbacks), (1, 1));
         }
         assert_eq!(rig.fake.carried.get(), 0);
@@ -195,7 +195,7 @@ fn what_cannot_go_falls_back_and_is_counted() {
         assert_eq!(queue.enabled(), Methods::new());
         client.write(&mut buffer, 0, 100).await.unwrap();
         client.read(&mut buffer, 0, 100).await.unwrap();
-        assert_eq!((client.counts().inline, client.counts().fallbacks), (1, 1));
+        assert_eq!((client.counts().of(Method::Inline), client.counts().fallbacks), (1, 1));
     });
 }
 
@@ -326,7 +326,10 @@ fn chunks_in_other_queues_give_their_slots_back() {
                     client.put(&mut buffer, &payload).unwrap();
                     client.write(&mut buffer, worker as u64 * 500, payload.len() as u32).await.unwrap();
                 }
-                assert_eq!((client.counts().reassembly, client.counts().fallbacks), (30, 0));
+                assert_eq!(
+                    (client.counts().of(Method::InlineReassembly), client.counts().fallbacks),
+                    (30, 0)
+                );
                 done.send(()).await;
             });
         }

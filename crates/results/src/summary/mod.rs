@@ -121,7 +121,7 @@ pub struct Summary {
     /// Queries by job and executor; omitted if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<QueryRow>,
-    /// Policies, sources of I/Os and trace formats that are not built in; omitted if there are none.
+    /// Policies, sources of I/Os, trace formats and transfer methods that are not built in; omitted if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyRow>,
     /// Verification of the data read.
@@ -294,7 +294,7 @@ pub struct ErrorRow {
 /// A policy, or another part of the run, that is not built in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyRow {
-    /// Key that names it: of the profile, such as `firmware.gc.policy`, or `job.source`, `job.trace.format`.
+    /// Key that names it: of the profile, such as `firmware.gc.policy`, or `job.source`, `job.trace.format`, `transfer.method`.
     pub key: String,
     /// Its name, with its argument.
     pub name: String,

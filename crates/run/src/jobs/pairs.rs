@@ -347,7 +347,7 @@ impl Play {
                 }
                 Err(LsmError::Io(source)) => {
                     meter.stop();
-                    return Err(RunError::PairIo { job: worker.plan.name.clone(), source });
+                    return Err(RunError::of_pairs(&worker.plan, source));
                 }
             }
             self.begin_if_due(worker.plan.drive);
@@ -359,7 +359,7 @@ impl Play {
                     meter.failed(worker.job, self.clock.now(), status.to_string())
                 }
                 Err(error) => {
-                    return Err(RunError::PairIo { job: worker.plan.name.clone(), source: error.into() });
+                    return Err(RunError::of_pairs(&worker.plan, error.into()));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::payloads::Sink;
 use byteway_clock::Station;
-use byteway_host::{Completion, Method, Multipath, QueuePair, Rules};
+use byteway_host::{Completion, Multipath, QueuePair, Rules};
 use byteway_jbof::Jbof;
 use byteway_pushdown::READ_DEPTH;
 use byteway_pushdown::drive_model::DriveModel;
@@ -48,10 +48,7 @@ pub struct WorkerOptions {
 impl WorkerOptions {
     /// Entries that a worker needs: enough for all of its I/Os, including entries that carry payload or results.
     pub(super) fn entries(&self, plan: &JobPlan, bytes_max: u32) -> Entries {
-        let bytes = bytes_max.min(match self.rules.method {
-            Method::Adaptive => self.rules.threshold_bytes.saturating_sub(1),
-            _ => u32::MAX,
-        });
+        let bytes = bytes_max.min(self.rules.entries_bytes_max());
         // Minimum per entry: 52 B of a payload, 14 B of a result.
         let payload = if self.rules.methods().is_empty() { 0 } else { bytes.div_ceil(52) };
         let result = match &self.sink {

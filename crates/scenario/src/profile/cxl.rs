@@ -5,7 +5,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, SECOND, fault, within};
+use byteway_clock::Delay;
+use byteway_link::{CxlConfig, Flit};
 use byteway_text::units::{Bytes, Picos};
+use byteway_transfer::method::MemoryConfig;
+use byteway_wire::nvme::vendor::Methods;
 
 /// Memory of the drive that the host accesses over CXL.mem, on the link's lanes. Default: none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +33,23 @@ pub struct Cxl {
 }
 
 impl Cxl {
+    /// What this memory offers without being named.
+    pub(super) fn methods(&self) -> Methods {
+        Methods::new().with_cxl_mem(true).with_cxl_commit(self.records > 0)
+    }
+
+    pub(super) fn config(&self) -> MemoryConfig {
+        MemoryConfig {
+            link: CxlConfig {
+                flit: Flit::from_bytes(self.flit.0).expect("the profile was checked"),
+                memory_latency: Delay::from_ps(self.memory_latency.0),
+            },
+            area_bytes: self.area.0 as u32,
+            records: self.records,
+            poll: Delay::from_ps(self.poll.0),
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), KeyError> {
         if !matches!(self.flit, Bytes(68 | 256)) {
             let what = format!("`cxl.flit` = {} is not possible", self.flit);

@@ -2,33 +2,20 @@
 
 use byteway_text::units::Bytes;
 use byteway_transfer::Method;
-use byteway_wire::nvme::vendor::Extension;
+use byteway_wire::nvme::vendor::{Extension, Methods};
 
 use super::{DRIVES, Profile};
 
 impl Profile {
-    /// The longest payload of a fine-grained method that is not a combination of two.
+    /// The longest payload of a fine-grained method that the drive offers, and that is not a combination of two.
     pub fn longest(&self, fine: Method) -> Option<Bytes> {
-        let transfer = &self.transfer;
-        match fine {
-            Method::Piggyback | Method::PiggybackPipelined => Some(transfer.piggyback_max),
-            Method::Inline => Some(transfer.inline_max),
-            Method::InlineReassembly => Some(transfer.reassembly_max),
-            Method::Mmio => Some(transfer.bar),
-            Method::CxlMem => self.cxl.as_ref().map(|cxl| cxl.area),
-            Method::Prp | Method::Sgl | Method::Adaptive | Method::Hybrid => None,
-            Method::PiggybackCxl | Method::CxlCommit => None,
-        }
+        fine.longest(&self.transfer.config(self.cxl.as_ref())).map(|bytes| Bytes(bytes.into()))
     }
 
     /// Whether a host may enable it.
     pub fn offers(&self, extension: Extension) -> bool {
         self.transfer.offers(extension)
-            || match (extension, &self.cxl) {
-                (Extension::CxlMem, Some(_)) => true,
-                (Extension::CxlCommit, Some(cxl)) => cxl.records > 0,
-                _ => false,
-            }
+            || self.cxl.as_ref().is_some_and(|cxl| Methods::of(&[extension]).is_within(cxl.methods()))
     }
 }
 

@@ -8,11 +8,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::cxl::Cxl;
 use super::fault::{KeyError, SECOND, fault, within};
 use crate::word::{FineMethod, FromWord, TableWord};
+use byteway_clock::Delay;
 use byteway_text::units::{Bytes, Picos};
 use byteway_transfer::Method;
-use byteway_wire::nvme::vendor::Extension;
+use byteway_transfer::method::TransferConfig;
+use byteway_wire::nvme::vendor::{Extension, Methods};
 
 /// Transfer methods for small payloads. Default: none, a standard NVMe drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -144,6 +147,25 @@ impl Transfer {
     /// Whether the extension is among its methods.
     pub fn offers(&self, extension: Extension) -> bool {
         self.methods.contains(&FromWord(extension))
+    }
+
+    /// What a drive with this section and this memory offers.
+    pub fn config(&self, cxl: Option<&Cxl>) -> TransferConfig {
+        let named: Vec<Extension> = self.methods.iter().map(|FromWord(extension)| *extension).collect();
+        let methods = Methods::of(&named).or(cxl.map_or(Methods::new(), Cxl::methods));
+        TransferConfig {
+            methods,
+            inline_bytes_max: self.inline_max.0 as u32,
+            reassembly_bytes_max: self.reassembly_max.0 as u32,
+            piggyback_bytes_max: self.piggyback_max.0 as u32,
+            inline_result_bytes_max: self.inline_result_max.0 as u32,
+            partial_payloads_max: self.partial_payloads,
+            partial_timeout: Delay::from_ps(self.partial_timeout.0),
+            bar_bytes: if methods.mmio() { self.bar.0 as u32 } else { 0 },
+            memory: cxl.map(Cxl::config),
+            sink_bytes: self.sink.0,
+            chunk_store: Delay::from_ps(self.chunk_store.0),
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), KeyError> {

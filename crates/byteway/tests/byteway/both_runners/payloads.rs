@@ -97,7 +97,8 @@ fn play(how: How, rules: Rules, results: ResultMethod) -> Outcome {
 impl Outcome {
     /// Compares it with that of a served drive.
     fn is_that_of(&self, served: &Outcome, doorbells: Doorbells, what: &str) {
-        let several = self.counts.reassembly + self.counts.piggyback_pipelined > 0;
+        let several =
+            self.counts.of(Method::InlineReassembly) + self.counts.of(Method::PiggybackPipelined) > 0;
         assert_eq!(served.counts, self.counts, "{what}");
         for (simulated, served) in self.crossed.iter().zip(&served.crossed) {
             match simulated.0 {

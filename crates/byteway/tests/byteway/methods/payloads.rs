@@ -285,21 +285,25 @@ fn block_writes_go_by_every_method() {
             let sent: u64 = counts.named()[..10].iter().map(|(_, count)| count).sum();
             assert_eq!(sent, 11, "{counts:?}");
             let expected = match rules.method {
-                Method::Prp => counts.prp == 11,
-                Method::Sgl => counts.sgl == 11,
+                Method::Prp => counts.of(Method::Prp) == 11,
+                Method::Sgl => counts.of(Method::Sgl) == 11,
                 // A list of ranges has 16 bytes; 4 KiB take more entries than available, and streams do not apply to blocks.
                 Method::Adaptive if rules.fine == Method::Piggyback => counts.fallbacks == 1,
-                Method::Adaptive => counts.inline == 1 && counts.prp == 10,
-                Method::Inline => counts.inline == 5 && counts.fallbacks == 6,
-                Method::InlineReassembly => counts.reassembly == 5 && counts.fallbacks == 6,
-                Method::Hybrid => counts.hybrid == 2 && counts.inline == 5 && counts.prp == 4,
-                Method::Mmio => counts.mmio == 11,
-                Method::CxlMem => counts.cxl_mem == 11,
+                Method::Adaptive => counts.of(Method::Inline) == 1 && counts.of(Method::Prp) == 10,
+                Method::Inline => counts.of(Method::Inline) == 5 && counts.fallbacks == 6,
+                Method::InlineReassembly => counts.of(Method::InlineReassembly) == 5 && counts.fallbacks == 6,
+                Method::Hybrid => {
+                    counts.of(Method::Hybrid) == 2
+                        && counts.of(Method::Inline) == 5
+                        && counts.of(Method::Prp) == 4
+                }
+                Method::Mmio => counts.of(Method::Mmio) == 11,
+                Method::CxlMem => counts.of(Method::CxlMem) == 11,
                 // A list of ranges is short enough for a stream, but uses none.
-                Method::PiggybackCxl => counts.cxl_mem == 10 && counts.fallbacks == 1,
+                Method::PiggybackCxl => counts.of(Method::CxlMem) == 10 && counts.fallbacks == 1,
                 // Streams and records do not apply to blocks.
-                Method::Piggyback | Method::PiggybackPipelined | Method::CxlCommit => {
-                    counts.prp == 11 && counts.fallbacks == 11
+                Method::Piggyback | Method::PiggybackPipelined | Method::CxlCommit | Method::Own(_) => {
+                    counts.of(Method::Prp) == 11 && counts.fallbacks == 11
                 }
             };
             assert!(expected, "{rules:?} {counts:?}");

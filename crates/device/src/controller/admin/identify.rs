@@ -1,6 +1,6 @@
 //! Identify (NVMe Base 2.1, 5.1.13). Unsupported features are not advertised.
 
-use crate::config::{CommandSet, DriveConfig};
+use crate::config::CommandSet;
 use crate::controller::admin::keep_alive;
 use crate::controller::background::self_test;
 use crate::controller::command::context::Context;
@@ -18,7 +18,6 @@ use byteway_wire::nvme::identify::{
 };
 use byteway_wire::nvme::inventory::GranularityDescriptor;
 use byteway_wire::nvme::kv::identify::CommandSetCombinations;
-use byteway_wire::nvme::vendor::Capabilities;
 use byteway_wire::nvme::{
     ActiveNamespaceList, Cns, ControllerList, GranularityList, Identify, IdentifyController, NSID_ALL,
     NamespaceDescriptor, SglRules, Status,
@@ -194,31 +193,11 @@ fn controller(context: &Context<'_>) -> IdentifyController {
     id.psd[0] = PowerState { mp: 900, ..Default::default() };
     let nqn = format!("nqn.2026-11.org.byteway:{}", config.serial);
     id.subnqn[..nqn.len()].copy_from_slice(nqn.as_bytes());
-    if let Some(capabilities) = capabilities(config) {
+    let (bar_offset, dma_unit) = (config.bar_offset(), config.controller.dma_granularity);
+    if let Some(capabilities) = config.transfer.capabilities(bar_offset, dma_unit) {
         capabilities.write(&mut id.vs);
     }
     id
-}
-
-/// Vendor-specific capabilities beyond plain NVMe; `None` if there are none.
-fn capabilities(config: &DriveConfig) -> Option<Capabilities> {
-    let transfer = &config.transfer;
-    let is_plain = transfer.methods.is_empty() && transfer.sink_bytes == 0;
-    (!is_plain).then(|| Capabilities {
-        signature: Capabilities::SIGNATURE,
-        version: Capabilities::VERSION,
-        methods: transfer.methods.into_bits(),
-        inline_bytes_max: transfer.inline_bytes_max,
-        reassembly_bytes_max: transfer.reassembly_bytes_max,
-        piggyback_bytes_max: transfer.piggyback_bytes_max,
-        inline_result_bytes_max: transfer.inline_result_bytes_max,
-        partial_payloads_max: transfer.partial_payloads_max,
-        partial_timeout_us: transfer.partial_timeout.ps().div_ceil(1_000_000).min(u64::from(u32::MAX)) as u32,
-        bar_offset: if transfer.bar_bytes > 0 { config.bar_offset() } else { 0 },
-        bar_bytes: transfer.bar_bytes,
-        dma_unit: config.controller.dma_granularity,
-        sink_bytes: transfer.sink_bytes,
-    })
 }
 
 /// PCI vendor ID. None is free: Red Hat's for virtual devices has a range of device IDs for experiments without

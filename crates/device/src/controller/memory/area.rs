@@ -1,19 +1,19 @@
 //! The area of the device memory for payloads of any command.
 
 use crate::config::MemoryConfig;
-use byteway_transfer::mmio::BarBuffer;
+use byteway_transfer::area::StoredBytes;
 use std::cell::{RefCell, RefMut};
 
 /// The area for payloads of any command.
 #[derive(Debug, Default)]
 pub struct Area {
-    bytes: RefCell<BarBuffer>,
+    bytes: RefCell<StoredBytes>,
 }
 
 impl Area {
     /// Zeroes.
     pub fn new(config: Option<&MemoryConfig>) -> Self {
-        Area { bytes: RefCell::new(BarBuffer::new(config.map_or(0, |config| config.area_bytes))) }
+        Area { bytes: RefCell::new(StoredBytes::new(config.map_or(0, |config| config.area_bytes))) }
     }
 
     /// Zeroes the area: a tenant must not see what the previous one stored.
@@ -22,7 +22,7 @@ impl Area {
     }
 
     /// The bytes. Accesses are checked against its size.
-    pub fn bytes(&self) -> RefMut<'_, BarBuffer> {
+    pub fn bytes(&self) -> RefMut<'_, StoredBytes> {
         self.bytes.borrow_mut()
     }
 }

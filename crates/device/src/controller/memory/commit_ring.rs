@@ -4,7 +4,7 @@
 use crate::config::MemoryConfig;
 use byteway_clock::{Clock, Delay, Notify, Time};
 use byteway_link::DeviceEnd;
-use byteway_transfer::mmio::BarBuffer;
+use byteway_transfer::area::StoredBytes;
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::vendor::commit::{
     ANSWER_BYTES, CommitAnswer, CommitRecord, CommitRing, RECORD_BYTES,
@@ -17,7 +17,7 @@ pub struct Commits {
     clock: Clock,
     ring: CommitRing,
     poll: Delay,
-    bytes: RefCell<BarBuffer>,
+    bytes: RefCell<StoredBytes>,
     /// Whether the ring is on; `generation` counts how often it was switched on.
     is_on: Cell<bool>,
     generation: Cell<u32>,
@@ -44,7 +44,7 @@ impl Commits {
             clock: clock.clone(),
             ring,
             poll: config.map_or(Delay::ZERO, |config| config.poll),
-            bytes: RefCell::new(BarBuffer::new(ring.bytes())),
+            bytes: RefCell::new(StoredBytes::new(ring.bytes())),
             is_on: Cell::default(),
             generation: Cell::default(),
             begun: Cell::new(Time::ZERO),

@@ -1,19 +1,19 @@
 //! The payload buffer after the registers in BAR0.
 
-use byteway_transfer::mmio::BarBuffer;
+use byteway_transfer::area::StoredBytes;
 use std::cell::{RefCell, RefMut};
 
 /// The payload buffer, and its offset in BAR0.
 pub struct PayloadBuffer {
     offset: u64,
     length: u32,
-    bytes: RefCell<BarBuffer>,
+    bytes: RefCell<StoredBytes>,
 }
 
 impl PayloadBuffer {
     /// A buffer of `length` zeroes at `offset` in BAR0.
     pub fn new(offset: u64, length: u32) -> Self {
-        PayloadBuffer { offset, length, bytes: RefCell::new(BarBuffer::new(length)) }
+        PayloadBuffer { offset, length, bytes: RefCell::new(StoredBytes::new(length)) }
     }
 
     /// Offset in the buffer of an offset in BAR0; `None` if it lies outside.
@@ -38,7 +38,7 @@ impl PayloadBuffer {
     }
 
     /// The bytes. Accesses are checked against its size.
-    pub fn bytes(&self) -> RefMut<'_, BarBuffer> {
+    pub fn bytes(&self) -> RefMut<'_, StoredBytes> {
         self.bytes.borrow_mut()
     }
 

@@ -93,7 +93,7 @@ impl KvClient {
 
     /// Counts of values by transfer method.
     pub fn counts(&self) -> Counts {
-        self.0.carrier.counts.get()
+        self.0.carrier.counts()
     }
 
     /// The oracle that verifies its operations.
@@ -291,17 +291,19 @@ impl KvClient {
     /// controller places wait for those, and report their positions.
     async fn send(&self, span: SpanId, store: Store, buffer: &IoBuffer) -> Result<Cqe, KvIoError> {
         let carrier = &self.0.carrier;
-        let Some(owner) = carrier.page_owner() else { return self.send_by(span, store, buffer).await };
-        let kind = carrier.choose(buffer, store.bytes).kind;
-        if matches!(kind, TransferKind::CxlMem | TransferKind::CxlCommit) {
-            match carrier.send_placed(kind, span, &store, self.0.nsid, buffer).await {
+        let choice = carrier.choose(buffer, store.bytes);
+        let Some(owner) = carrier.page_owner() else {
+            return self.send_by(choice, span, store, buffer).await;
+        };
+        if matches!(choice.kind, TransferKind::CxlMem | TransferKind::CxlCommit) {
+            match carrier.send_placed(choice.kind, span, &store, self.0.nsid, buffer).await {
                 Err(Lost::NotPlaced) => {}
                 sent => return succeeded(sent?),
             }
         }
         let other = owner.other().await;
         carrier.waited(span);
-        let sent = self.send_by(span, store, buffer).await;
+        let sent = self.send_by(choice, span, store, buffer).await;
         let ended = match &sent {
             Ok(cqe) => Ok(*cqe),
             Err(IoError::Status(status)) => Ok(Cqe::new(0, *status, 0, 0)),
@@ -311,10 +313,15 @@ impl KvClient {
         sent
     }
 
-    async fn send_by(&self, span: SpanId, store: Store, buffer: &IoBuffer) -> Result<Cqe, KvIoError> {
+    async fn send_by(
+        &self,
+        choice: TransferChoice,
+        span: SpanId,
+        store: Store,
+        buffer: &IoBuffer,
+    ) -> Result<Cqe, KvIoError> {
         let carrier = &self.0.carrier;
         let sqe = store.sqe(0, self.0.nsid);
-        let choice = carrier.choose(buffer, store.bytes);
         let payload = Part { buffer: &buffer.buffer, offset: 0, bytes: store.bytes };
         let mut head = sqe;
         // A piggybacked command has payload in the field for options.
@@ -322,23 +329,24 @@ impl KvClient {
         let streamed = match choice.kind {
             TransferKind::Piggyback if !has_options => {
                 head.set_opcode(VendorOpcode::KV_STORE_PIGGYBACK);
-                carrier.send_serialized(span, payload, head).await
+                Some(carrier.send_serialized(span, payload, head).await)
             }
             TransferKind::PiggybackPipelined if !has_options => {
                 head.set_opcode(VendorOpcode::KV_STORE_PIPELINED);
-                carrier.send_pipelined(span, payload, head, Some(0)).await
+                Some(carrier.send_pipelined(span, payload, head, Some(0)).await)
             }
-            _ => Err(Lost::NotPlaced),
+            _ => None,
         };
-        let completed = match streamed {
-            // Not a stream, or it can't be one: it does not fit, or a reset has changed the enabled methods.
-            Err(Lost::NotPlaced) => carrier.send(span, sqe, buffer, store.bytes).await?,
-            streamed => {
+        let choice = match streamed {
+            None => choice,
+            // It can't be a stream: it does not fit, or a reset has changed the enabled methods.
+            Some(Err(Lost::NotPlaced)) => carrier.choose(buffer, store.bytes),
+            Some(streamed) => {
                 carrier.note(choice);
-                streamed?
+                return succeeded(streamed?);
             }
         };
-        succeeded(completed)
+        succeeded(carrier.send_chosen(choice, span, sqe, buffer, store.bytes).await?)
     }
 
     /// Receives up to `bytes` into the beginning of `buffer`; returns dword 0 of the completion.
