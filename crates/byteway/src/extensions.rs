@@ -1,7 +1,8 @@
-//! Programs of one's own: this one, with policies, workloads and trace formats that it does not have.
+//! Programs of one's own: this one, with policies, workloads, trace formats and transfer methods that it does not have.
 //!
 //! A crate outside of this workspace depends on `byteway` and calls [`main_with`](crate::main_with); what it adds then has names in scenarios, in
-//! `byteway schema` and in error messages, as what is built in has. `examples/my-policy` and `examples/my-workload` are such crates.
+//! `byteway schema` and in error messages, as what is built in has. `examples/my-policy`, `examples/my-workload` and
+//! `examples/my-transfer-method` are such crates.
 //!
 //! ```no_run
 //! use byteway::{Extensions, Victim, VictimView};
@@ -28,8 +29,9 @@
 
 use byteway_clock::random::fnv1a;
 use byteway_firmware::policy::{MadeSchedule, MadeStream, MadeSuspend, MadeVictim, Policies};
-use byteway_scenario::{Options, TraceFormats, WorkloadSources};
+use byteway_scenario::{Options, TraceFormats, TransferMethods, WorkloadSources};
 use byteway_trace::TraceFormat;
+use byteway_transfer::own::MadeTransferMethod;
 use byteway_workload::own::MadeSource;
 use std::sync::OnceLock;
 
@@ -39,6 +41,7 @@ pub struct Extensions {
     policies: Policies,
     sources: WorkloadSources,
     formats: TraceFormats,
+    methods: TransferMethods,
 }
 
 impl Extensions {
@@ -137,6 +140,22 @@ impl Extensions {
         Extensions { formats: self.formats.with_format(name, about, version, make), ..self }
     }
 
+    /// Adds a transfer method under a name for `method` of `[transfer]`, as [`victim`](Extensions::victim). `make` makes one for each client of
+    /// a queue pair: for each worker of a job.
+    ///
+    /// # Panics
+    /// Same as `victim`.
+    #[must_use]
+    pub fn transfer_method(
+        self,
+        name: &str,
+        about: &str,
+        version: &str,
+        make: impl Fn(Option<&str>) -> MadeTransferMethod + Send + Sync + 'static,
+    ) -> Self {
+        Extensions { methods: self.methods.with_method(name, about, version, make), ..self }
+    }
+
     /// Makes these known to all commands of this process.
     pub(crate) fn install(self) {
         // A second call would be with other policies than those that are known already.
@@ -174,6 +193,16 @@ pub(crate) fn formats() -> TraceFormats {
     FORMATS.get_or_init(built).clone()
 }
 
+/// The transfer methods of this process.
+pub(crate) fn methods() -> TransferMethods {
+    static METHODS: OnceLock<TransferMethods> = OnceLock::new();
+    let built = || match OWN.get() {
+        Some(own) if !own.methods.is_empty() => own.methods.clone().with_build(build()),
+        _ => TransferMethods::default(),
+    };
+    METHODS.get_or_init(built).clone()
+}
+
 /// A hash of this program: whoever changes an extension may forget to change its version.
 fn build() -> String {
     static BUILD: OnceLock<String> = OnceLock::new();
@@ -183,5 +212,6 @@ fn build() -> String {
 
 /// Options of a scenario, with what this process adds.
 pub(crate) fn options() -> Options {
-    Options { policies: policies(), sources: sources(), formats: formats(), ..Options::default() }
+    let (policies, sources) = (policies(), sources());
+    Options { policies, sources, formats: formats(), methods: methods(), ..Options::default() }
 }

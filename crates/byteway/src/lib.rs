@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`cli`] | the command line and its exit codes |
-//! | [`extensions`] | programs of one's own, with further policies, workloads and trace formats |
+//! | [`extensions`] | programs of one's own, with further policies, workloads, trace formats and transfer methods |
 //! | [`terminal`] | progress bars |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
 //!
@@ -22,6 +22,10 @@ pub use byteway_firmware::policy::{
 };
 pub use byteway_flash::Priority;
 pub use byteway_trace::{FieldError, Kind, TraceFormat, TraceLine};
+pub use byteway_transfer::host::PointerKind;
+pub use byteway_transfer::own::{MadeTransferMethod, PayloadView, TransferMethod};
+pub use byteway_transfer::{Limits, Method, Rules, TransferKind};
+pub use byteway_wire::nvme::vendor::Extension as DriveExtension;
 pub use byteway_workload::own::{MadeSource, Operation, WorkloadSource, WorkloadView};
 pub use extensions::Extensions;
 

@@ -331,6 +331,8 @@ mod tests {
     };
     const NEEDS: &[Extension] = &[Extension::Inline, Extension::InlineTail];
 
+    type Choose = fn(&mut PayloadView<'_>) -> TransferKind;
+
     /// Does what it was made of.
     struct Says<F>(F);
 
@@ -344,7 +346,7 @@ mod tests {
         }
     }
 
-    fn rules(choose: fn(&mut PayloadView<'_>) -> TransferKind) -> Rules {
+    fn rules(choose: Choose) -> Rules {
         let make = move |argument: Option<&str>| match argument {
             None => Ok(Box::new(Says(choose)) as Box<dyn TransferMethod>),
             Some(_) => Err(WrongArgument::none_is_taken()),
@@ -363,7 +365,7 @@ mod tests {
     #[test]
     fn what_is_not_possible_is_refused_with_its_name_and_reason() {
         let refused = TransferChoice { kind: TransferKind::Refused, is_fallback: false };
-        let wrong: [(fn(&mut PayloadView<'_>) -> TransferKind, &str); 6] = [
+        let wrong: [(Choose, &str); 6] = [
             (
                 |_| TransferKind::Mmio,
                 "it chose mmio for a payload of 2000 B: the queue is not enabled for it",

@@ -24,6 +24,7 @@ pages! {
     "write-a-policy": "tasks/write-a-policy.md",
     "write-a-workload": "tasks/write-a-workload.md",
     "choose-a-transfer-method": "tasks/choose-a-transfer-method.md",
+    "write-a-transfer-method": "tasks/write-a-transfer-method.md",
     "attach-a-guest": "tasks/attach-a-guest.md",
     "serve-over-tcp": "tasks/serve-over-tcp.md",
     "watch-a-served-drive": "tasks/watch-a-served-drive.md",

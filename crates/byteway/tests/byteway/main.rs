@@ -27,6 +27,7 @@ mod multipath;
 mod network;
 mod outlook_latency;
 mod own_formats;
+mod own_methods;
 mod physics_latency;
 mod physics_limits;
 mod placement;
