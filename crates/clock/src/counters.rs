@@ -5,7 +5,7 @@
 
 use crate::time::Delay;
 
-/// A number, an array of numbers, or a struct of [`counters!`](crate::counters).
+/// A number, an array of numbers, or a struct of [`counters!`](macro@crate::counters).
 pub trait Count {
     /// Adds `other`.
     fn increase(&mut self, other: &Self);

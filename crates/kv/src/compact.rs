@@ -1,7 +1,8 @@
 //! Compaction: level-0 runs merge into level 1, and tables that a level has too many of merge into the next.
 //!
 //! A merge proceeds in key order. Where space is short it commits piece by piece: of the input tables, only keys after
-//! those merged count from then on (`Slice::from`), and tables that are merged completely are given up.
+//! those merged count from then on (`Slice::from`), and tables that are merged completely are given up. Elsewhere it
+//! commits once, at its end: each commit writes a whole manifest, and waits for a flush.
 
 use super::commit::{Change, commit};
 use super::config::KvError;

@@ -1,4 +1,7 @@
 //! The two ledgers: traffic of the link by purpose and direction, in payload bytes and in wire bytes.
+//!
+//! A crossing is entered at once, under the purpose that is known then, and moved if it turns out to have had another.
+//! Entered only when its purpose is certain, it would be missing from a total that is taken meanwhile.
 
 use byteway_clock::counters::Count;
 use std::cell::RefCell;
@@ -133,16 +136,27 @@ pub struct Ledger(RefCell<Entries>);
 impl Ledger {
     /// Enters a crossing.
     pub fn enter(&self, purpose: Purpose, direction: Direction, crossing: Entry) {
+        debug_assert!(crossing.payload <= crossing.wire, "payload is a part of what crosses the wire");
         self.0.borrow_mut()[purpose as usize][direction as usize] += crossing;
     }
 
     /// Moves `part` of the traffic entered for `from` to `to`: a read of submission queue entries may turn
     /// out, once its data are here, to have fetched payload as well.
     pub fn reassign(&self, from: Purpose, to: Purpose, direction: Direction, part: Entry) {
+        let whole = cfg!(debug_assertions).then(|| self.total(direction));
         let mut entries = self.0.borrow_mut();
         let entry = &mut entries[from as usize][direction as usize];
+        debug_assert!(
+            part.tlps <= entry.tlps && part.payload <= entry.payload && part.wire <= entry.wire,
+            "more is reassigned than was entered"
+        );
         *entry = *entry - part;
         entries[to as usize][direction as usize] += part;
+        drop(entries);
+        debug_assert!(
+            whole.is_none_or(|whole| whole == self.total(direction)),
+            "a reassignment changes the sum"
+        );
     }
 
     /// Traffic of `purpose` in `direction`.

@@ -1,6 +1,9 @@
 //! Contents of the array: a base state in closed form, and what was programmed since, in memory (`ram`) or in
 //! files ([`mod@file`]).
 //!
+//! The base state is computed rather than stored: an array of any size is ready at once, and what no run changes takes no
+//! memory. The price is that in memory a superblock is copied from it as a whole at its first program.
+//!
 //! A superblock costs 32 bytes, wherever its contents are. Whether a test pattern is kept as a stamp or as
 //! its 4096 bytes is decided where contents enter (`Content::of`, by its `Keep`).
 //!
@@ -280,6 +283,7 @@ impl Store {
             state.programmed_at_ns = now_ns; // later stripes are no older
         }
         (state.programmed, state.ongoing) = (end, OngoingChange::None);
+        debug_assert!(first <= end && end <= stripes, "a wordline is within its superblock");
         // The rest of the wordline is unusable too, and reads as torn.
         self.torn.extend((first..end).map(|stripe| (block.0, stripe)));
         self.note(block);
@@ -451,7 +455,10 @@ impl Store {
 
     /// Completes the program: the stripe is readable, padded if `batch` is short.
     pub(crate) fn end_program(&mut self, block: BlockId, batch: &mut Batch, now_ns: u64) {
+        let stripes = self.stripes(block);
         let state = &mut self.blocks[block.0 as usize];
+        debug_assert_eq!(state.ongoing, OngoingChange::Program, "a program ends that has not begun");
+        debug_assert!(state.programmed < stripes, "a superblock takes no more stripes than it has");
         if state.programmed == 0 {
             state.programmed_at_ns = now_ns;
         }
@@ -496,6 +503,8 @@ impl Store {
 
     pub(crate) fn end_erase(&mut self, block: BlockId) {
         let state = &mut self.blocks[block.0 as usize];
+        debug_assert_eq!(state.ongoing, OngoingChange::Erase, "an erase ends that has not begun");
+        debug_assert_eq!(state.programmed, 0, "an erased superblock has no stripe");
         state.ongoing = OngoingChange::None;
         state.erases += 1;
         if let Contents::Files(files) = &mut self.contents {
