@@ -4,6 +4,9 @@
 //! may be writing it ([`Memory::load_entry`](byteway_link::Memory::load_entry)). A reaper takes entries one after
 //! another, charging each to the processor, and writes the head doorbell when there are no more. An entry with a result
 //! after it is new when all slots of the result are.
+//!
+//! The doorbell is written after a run of entries, or half a ring of them, not after each: a write crosses the link and
+//! costs the processor. The device meanwhile has fewer free entries than the host has read, which half a ring bounds.
 
 use crate::driver::costs::HostCosts;
 use crate::driver::port::Port;
@@ -43,6 +46,7 @@ impl OutstandingCommands {
     }
 
     pub(crate) fn end(&self) {
+        debug_assert!(self.outstanding.get() > 0, "more commands have ended than begun");
         self.outstanding.set(self.outstanding.get() - 1);
     }
 }
@@ -207,6 +211,7 @@ impl CompletionQueue {
         } else {
             self.head.set(head);
         }
+        debug_assert!(self.head.get() < self.entries, "the head is within the ring");
         self.unrung.set(self.unrung.get() + slots);
         self.changed();
     }

@@ -1036,7 +1036,14 @@ impl SubmissionQueue {
         let slot = self.tail.get();
         let written = self.port.memory().write(self.address + u64::from(slot) * Sqe::SIZE as u64, entry);
         written.expect("the ring's memory is the driver's own");
-        self.tail.set(if slot + 1 == self.entries { 0 } else { slot + 1 });
+        let next = if slot + 1 == self.entries { 0 } else { slot + 1 };
+        debug_assert!(next < self.entries, "the tail is within the ring");
+        debug_assert_ne!(
+            next,
+            self.head.get(),
+            "an entry that the controller has not fetched is overwritten"
+        );
+        self.tail.set(next);
     }
 
     pub(crate) fn ring(&self) {
@@ -1133,6 +1140,10 @@ impl SubmissionQueue {
         }
         self.head.set(head);
         self.slots.release(fetched as usize);
+        debug_assert!(
+            self.slots.available() < self.entries as usize,
+            "more slots are free than the ring has"
+        );
         true
     }
 
