@@ -212,8 +212,10 @@ impl Buffer {
         }
         self.waiting += 1;
         if let Some(lane) = self.lanes.get_mut(usize::from(stream)) {
+            debug_assert!(lane.back().is_none_or(|(last, _)| *last < sequence), "a list is in order of age");
             lane.push_back((sequence, index));
         }
+        debug_assert!(self.waiting <= self.used(), "what waits has a slot");
         index
     }
 

@@ -15,6 +15,9 @@
 //! stripe stays as it is until its superblock is erased, since superblocks that end within a wordline take no
 //! more programs.
 //!
+//! A scan of spare areas, rather than a log of writes: spare areas are programmed with the data anyway, so a write costs
+//! nothing more, and the price is paid at power-on. Checkpoints bound it.
+//!
 //! What it does not do: a read that fails here, by an error model or a fault plan, takes its time and is
 //! treated as successful.
 //!
@@ -802,6 +805,7 @@ impl<'a> Recovery<'a> {
         state.map.install(map, pages);
         state.journal = journal;
         state.map.make_extents(&state.buffer, Log { flash: &core.flash, geometry: &core.geometry });
+        debug_assert!(next_sequence >= root.next_sequence, "versions are numbered on from the root");
         *state.buffer.counter() = next_sequence;
         state.filling.continue_from(next_number);
         state.checkpoints.recovered(&root, is_clean);

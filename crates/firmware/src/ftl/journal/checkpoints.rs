@@ -66,6 +66,7 @@ impl Checkpoints {
 
     /// Begins one: numbers its root, whose other fields are the caller's.
     pub(in crate::ftl) fn begin(&mut self, counters: &FtlCounters) -> Root {
+        debug_assert!(self.is_pending(), "a checkpoint begins that was not requested");
         self.units_then = counters.units_programmed();
         Root {
             generation: self.generation + 1,
@@ -83,6 +84,7 @@ impl Checkpoints {
 
     /// Records the end of a turn, with what went wrong: without free space there is no checkpoint.
     pub(in crate::ftl) fn end(&mut self, turn: u64, is_shutdown: bool, failed: Option<MediaError>) {
+        debug_assert!((self.done..=self.asked).contains(&turn), "checkpoints end in turn");
         self.done = turn;
         if is_shutdown {
             self.failed = failed;

@@ -9,6 +9,9 @@
 //! for a collector; collectors wait for it, because no superblock may be erased while a deallocation that
 //! made its units stale is not durable. An older copy of such a unit may lie elsewhere, and would return.
 //!
+//! The alternative, a version of each deallocated unit's translation page, would program a page for each of them, and
+//! could not tell which buffered versions a deallocation ends.
+//!
 //! It also records which dies' collectors have left a superblock (`duplicates`), as deallocations of units
 //! behind the host's.
 //!

@@ -5,6 +5,9 @@
 //! map entry in the segment, whether borrower or lender makes it. After the loss of the lender the borrower
 //! replays it over the pages in flash; when it is full, the segment is flushed and the log page cleared.
 //!
+//! A log of changes, not copies of the changed pages: a change costs 24 bytes of own memory rather than 4 KiB, and pages in
+//! flash plus the log are all that is left when a lender is lost. The price is that a full page flushes a whole segment.
+//!
 //! A record has 24 bytes, little-endian: sequence number (8), unit (5), map entry (7), CRC-32C of the
 //! preceding bytes (4). Sequence numbers ascend by one from the first record on, so that records of an
 //! earlier use of the page end the replay, as does a record that was not completely stored. Bit 55 of the map
@@ -111,7 +114,9 @@ impl LogPage {
         if self.is_full() {
             return Err(Full);
         }
+        debug_assert!(self.next > self.records as u64, "records are numbered by one from the first on");
         let at = self.records * RECORD_BYTES;
+        debug_assert!(at + RECORD_BYTES <= PAGE_BYTES, "a record is within its page");
         self.bytes[at..at + RECORD_BYTES].copy_from_slice(&record.encode(self.next));
         self.next += 1;
         self.records += 1;

@@ -94,6 +94,7 @@ impl Filling {
 
     /// Continues with this number, after a recovery.
     pub(in crate::ftl) fn continue_from(&mut self, number: u64) {
+        debug_assert!(number >= self.next_number, "a stripe's number is given once");
         self.next_number = number;
     }
 

@@ -1,4 +1,8 @@
 //! Room in the write buffer: credits for its free slots.
+//!
+//! Credits, not a look at the free slots after each wake: tasks that wait are served in order, so a long write is not
+//! overtaken by short ones for ever, and what a task has is its own over further waits. The price is a second count of
+//! what the buffer counts, which every way out of the buffer has to give back.
 
 use byteway_clock::{Clock, Permit, Semaphore};
 
@@ -44,6 +48,7 @@ impl Room {
         if slots > 0 {
             self.credits.release(slots as usize);
         }
+        debug_assert!(self.free() <= self.slots, "more slots are given back than there are");
     }
 
     /// Releases every task that waits, with fewer slots than it asked for.
