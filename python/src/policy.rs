@@ -48,10 +48,10 @@ pub(crate) fn added(policies: &Policies, given: Vec<Given>, ending: &Ending) -> 
     given.into_iter().fold(policies.clone(), |policies, (kind, name, hash, function)| {
         let (function, ending) = (Arc::new(function), ending.clone());
         match &*kind {
-            "victim" => policies.with_victim_of_all(victim(name, hash, function, ending)),
-            "stream" => policies.with_stream_of_all(stream(name, hash, function, ending)),
-            "schedule" => policies.with_schedule_of_all(schedule(name, hash, function, ending)),
-            _ => policies.with_suspend_of_all(suspend(name, hash, function, ending)),
+            "victim" => policies.with_of_all(victim(name, hash, function, ending)),
+            "stream" => policies.with_of_all(stream(name, hash, function, ending)),
+            "schedule" => policies.with_of_all(schedule(name, hash, function, ending)),
+            _ => policies.with_of_all(suspend(name, hash, function, ending)),
         }
     })
 }

@@ -28,7 +28,7 @@
 //! do drives that are served, which have no result in which a fault could be told.
 
 use byteway_clock::random::fnv1a;
-use byteway_firmware::policy::{MadeSchedule, MadeStream, MadeSuspend, MadeVictim, Policies};
+use byteway_firmware::policy::{MadeSchedule, MadeStream, MadeSuspend, MadeVictim, MadeWear, Policies};
 use byteway_scenario::{Options, TraceFormats, TransferMethods, WorkloadSources};
 use byteway_trace::TraceFormat;
 use byteway_transfer::own::MadeTransferMethod;
@@ -59,7 +59,7 @@ impl Extensions {
         version: &str,
         make: impl Fn(Option<&str>) -> MadeVictim + Send + Sync + 'static,
     ) -> Self {
-        Extensions { policies: self.policies.with_victim(name, about, version, make), ..self }
+        Extensions { policies: self.policies.with(name, about, version, make), ..self }
     }
 
     /// Adds a stream policy under a name for `firmware.streams`, as [`victim`](Extensions::victim).
@@ -74,7 +74,22 @@ impl Extensions {
         version: &str,
         make: impl Fn(Option<&str>) -> MadeStream + Send + Sync + 'static,
     ) -> Self {
-        Extensions { policies: self.policies.with_stream(name, about, version, make), ..self }
+        Extensions { policies: self.policies.with(name, about, version, make), ..self }
+    }
+
+    /// Adds a wear policy under a name for `firmware.wear.policy`, as [`victim`](Extensions::victim).
+    ///
+    /// # Panics
+    /// Same as `victim`.
+    #[must_use]
+    pub fn wear(
+        self,
+        name: &str,
+        about: &str,
+        version: &str,
+        make: impl Fn(Option<&str>) -> MadeWear + Send + Sync + 'static,
+    ) -> Self {
+        Extensions { policies: self.policies.with(name, about, version, make), ..self }
     }
 
     /// Adds a source of I/Os under a name for `source` of a `[[job]]`, as [`victim`](Extensions::victim). `make` makes one for each worker of
@@ -105,7 +120,7 @@ impl Extensions {
         version: &str,
         make: impl Fn(Option<&str>) -> MadeSchedule + Send + Sync + 'static,
     ) -> Self {
-        Extensions { policies: self.policies.with_schedule(name, about, version, make), ..self }
+        Extensions { policies: self.policies.with(name, about, version, make), ..self }
     }
 
     /// Adds a policy of suspension under a name for `flash.suspend.policy`, as [`victim`](Extensions::victim).
@@ -120,7 +135,7 @@ impl Extensions {
         version: &str,
         make: impl Fn(Option<&str>) -> MadeSuspend + Send + Sync + 'static,
     ) -> Self {
-        Extensions { policies: self.policies.with_suspend(name, about, version, make), ..self }
+        Extensions { policies: self.policies.with(name, about, version, make), ..self }
     }
 
     /// Adds a trace format under a name, for `format` of `[job.trace]` and `--from`. `about` says in a sentence what its lines are, and

@@ -16,9 +16,9 @@ pub mod terminal;
 
 pub use byteway_clock::Delay;
 pub use byteway_firmware::policy::{
-    Candidate, Filler, MadeSchedule, MadeStream, MadeSuspend, MadeVictim, OperationKind, Schedule,
-    ScheduleView, Source, Stream, StreamCounts, StreamView, Suspend, SuspendView, Victim, VictimView,
-    Waiting, WrongArgument,
+    Candidate, ClosedBlock, Filler, MadeSchedule, MadeStream, MadeSuspend, MadeVictim, MadeWear, Opening,
+    OperationKind, Schedule, ScheduleView, Source, Stream, StreamCounts, StreamView, Suspend, SuspendView,
+    Victim, VictimView, Waiting, Wear, WearView, WornBlock, WrongArgument,
 };
 pub use byteway_flash::Priority;
 pub use byteway_trace::{FieldError, Kind, TraceFormat, TraceLine};

@@ -76,7 +76,7 @@ pub use ftl::{
     Audit, Background, Base, BorrowFigures, CollectionState, Defect, Disagreement, Exchange, ExtentConfig,
     Footprint, Ftl, FtlConfig, FtlCounters, FtlError, Health, Lender, LenderId, LentMemory, Maintenance,
     MapMonitor, MediaError, MediumError, PacedState, Refresh, Region, Space, SteadyLoad, SteadyTiming,
-    UnitContent, WearConfig, space_of,
+    UnitContent, space_of,
 };
 pub use hardware::{Hardware, HardwareFigures, HostLink, VectorCosts};
 pub use placement::{LinkDirection, Placement, Route, SiteLink, WorkContext};

@@ -59,7 +59,7 @@ fn amplification(name: &str, victims: &str, load: Load) -> f64 {
         write_buffer_units: 16,
         base: Base::Filled,
         seed: 3,
-        gc: Policies::default().victim(victims).unwrap(),
+        gc: Policies::default().find(victims).unwrap(),
         streams: policy(name),
         ..FtlConfig::default()
     };

@@ -111,6 +111,8 @@ impl<P: ?Sized> PartialEq for Named<P> {
     }
 }
 
+impl<P: ?Sized> Eq for Named<P> {}
+
 impl<P: ?Sized> fmt::Debug for Named<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Named")

@@ -507,7 +507,7 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
         absorbs_parts: firmware.absorb.map(units),
         read_cache_units: firmware.read_cache.map_or(0, units),
         checkpoint_units: firmware.checkpoint.of(plan.geometry.capacity_bytes / UNIT_BYTES as u64),
-        upkeep: plan.profile.maintenance(&plan.geometry),
+        upkeep: plan.profile.maintenance(&plan.geometry, &plan.policies.wear),
         steady_load: plan.steady_load,
         ..FtlConfig::default()
     }

@@ -5,8 +5,8 @@ use byteway_clock::random::fnv1a;
 use byteway_firmware::policy::stream::StreamProgram;
 use byteway_firmware::policy::victim::VictimProgram;
 use byteway_firmware::policy::{
-    Named, NoProgram, Policies, SchedulePolicy, ScheduleProgram, StreamPolicy, SuspendPolicy, SuspendProgram,
-    UnknownPolicy, VictimPolicy, is_file,
+    self, DriveKind, Named, NoProgram, Policies, SchedulePolicy, ScheduleProgram, StreamPolicy,
+    SuspendPolicy, SuspendProgram, UnknownPolicy, VictimPolicy, WearPolicy, is_file,
 };
 use byteway_program::elf::FileError;
 use byteway_text::error::suggest;
@@ -17,6 +17,7 @@ use std::path::Path;
 
 const VICTIM: &str = "firmware.gc.policy";
 const STREAMS: &str = "firmware.streams";
+const WEAR: &str = "firmware.wear.policy";
 const SCHEDULE: &str = "flash.schedule";
 const SUSPEND: &str = "flash.suspend.policy";
 
@@ -27,6 +28,8 @@ pub struct DrivePolicies {
     pub victim: VictimPolicy,
     /// That which `firmware.streams` names.
     pub streams: StreamPolicy,
+    /// That which `firmware.wear` names.
+    pub wear: WearPolicy,
     /// That which `flash.schedule` names.
     pub schedule: SchedulePolicy,
     /// That which `flash.suspend.policy` names.
@@ -57,6 +60,7 @@ impl DrivePolicies {
         Ok(DrivePolicies {
             victim: victim(policies, &firmware.gc.policy, folder_of(VICTIM))?,
             streams: streams(policies, &firmware.streams, folder_of(STREAMS))?,
+            wear: known(policies, WEAR, &firmware.wear_policy(), "")?,
             schedule: schedule(policies, &flash.schedule, folder_of(SCHEDULE))?,
             suspend: suspend(policies, flash.suspend.as_ref(), folder_of(SUSPEND))?,
         })
@@ -71,8 +75,12 @@ impl DrivePolicies {
         ) -> Option<AddedPolicy<'a>> {
             policy.hash().map(|hash| AddedPolicy { key, what, name: policy.name(), hash })
         }
-        let DrivePolicies { victim, streams, schedule, suspend } = self;
-        let of_firmware = [added(VICTIM, "victims", victim), added(STREAMS, "streams", streams)];
+        let DrivePolicies { victim, streams, wear, schedule, suspend } = self;
+        let of_firmware = [
+            added(VICTIM, "victims", victim),
+            added(STREAMS, "streams", streams),
+            added(WEAR, "superblocks to wear", wear),
+        ];
         let of_flash =
             [added(SCHEDULE, "next operations of dies", schedule), added(SUSPEND, "suspensions", suspend)];
         of_firmware.into_iter().chain(of_flash).flatten()
@@ -89,67 +97,38 @@ impl DrivePolicies {
 
 /// The victim policy that a profile names. `folder` is that of the text which names it.
 fn victim(policies: &Policies, text: &str, folder: &Path) -> Result<VictimPolicy, KeyError> {
-    if let Some(policy) = policies.victim_of_all() {
-        return Ok(policy.clone());
-    }
-    let found = policies.victim(text);
-    if is_file(text) && found == Err(UnknownPolicy::Name) {
-        return program(VICTIM, text, folder, |file| {
-            let program = VictimProgram::verify(file)?;
-            Ok::<_, FileError>(move || Box::new(VictimProgram::new(program.clone())) as _)
-        });
-    }
-    known(VICTIM, text, found, policies.victims(), OR_FILE)
+    known_or_program(policies, (VICTIM, text), folder, |file| {
+        let program = VictimProgram::verify(file)?;
+        Ok::<_, FileError>(move || Box::new(VictimProgram::new(program.clone())) as _)
+    })
 }
 
 /// The stream policy that a profile names. `folder` is that of the text which names it.
 fn streams(policies: &Policies, text: &str, folder: &Path) -> Result<StreamPolicy, KeyError> {
-    if let Some(policy) = policies.stream_of_all() {
-        return Ok(policy.clone());
-    }
-    let found = policies.stream(text);
-    if is_file(text) && found == Err(UnknownPolicy::Name) {
-        return program(STREAMS, text, folder, |file| {
-            let program = StreamProgram::verify(file)?;
-            Ok::<_, NoProgram>(move || Box::new(program.again()) as _)
-        });
-    }
-    known(STREAMS, text, found, policies.streams(), OR_FILE)
+    known_or_program(policies, (STREAMS, text), folder, |file| {
+        let program = StreamProgram::verify(file)?;
+        Ok::<_, NoProgram>(move || Box::new(program.again()) as _)
+    })
 }
 
 /// The schedule that a profile names. `folder` is that of the text which names it.
 fn schedule(policies: &Policies, text: &str, folder: &Path) -> Result<SchedulePolicy, KeyError> {
-    if let Some(policy) = policies.schedule_of_all() {
-        return Ok(policy.clone());
-    }
-    let found = policies.schedule(text);
-    if is_file(text) && found == Err(UnknownPolicy::Name) {
-        return program(SCHEDULE, text, folder, |file| {
-            let program = ScheduleProgram::verify(file)?;
-            Ok::<_, FileError>(move || Box::new(ScheduleProgram::new(program.clone())) as _)
-        });
-    }
-    known(SCHEDULE, text, found, policies.schedules(), OR_FILE)
+    known_or_program(policies, (SCHEDULE, text), folder, |file| {
+        let program = ScheduleProgram::verify(file)?;
+        Ok::<_, FileError>(move || Box::new(ScheduleProgram::new(program.clone())) as _)
+    })
 }
 
 /// The policy of suspension that a profile names, if its drive suspends. `folder` is that of the text which names it.
 fn suspend(policies: &Policies, section: Option<&Suspend>, folder: &Path) -> Result<SuspendPolicy, KeyError> {
     let Some(section) = section.filter(|section| section.most > 0) else {
-        let given = policies.suspend_of_all().map(Named::name);
+        let given = policies.of_all::<dyn policy::Suspend>().map(Named::name);
         return given.map_or_else(|| Ok(SuspendPolicy::default()), |name| Err(suspends_nothing(name)));
     };
-    if let Some(policy) = policies.suspend_of_all() {
-        return Ok(policy.clone());
-    }
-    let text = &section.policy;
-    let found = policies.suspend(text);
-    if is_file(text) && found == Err(UnknownPolicy::Name) {
-        return program(SUSPEND, text, folder, |file| {
-            let program = SuspendProgram::verify(file)?;
-            Ok::<_, FileError>(move || Box::new(SuspendProgram::new(program.clone())) as _)
-        });
-    }
-    known(SUSPEND, text, found, policies.suspends(), OR_FILE)
+    known_or_program(policies, (SUSPEND, &section.policy), folder, |file| {
+        let program = SuspendProgram::verify(file)?;
+        Ok::<_, FileError>(move || Box::new(SuspendProgram::new(program.clone())) as _)
+    })
 }
 
 /// A policy would never be asked.
@@ -159,23 +138,37 @@ fn suspends_nothing(name: &str) -> KeyError {
     fault("flash.suspend", what, help)
 }
 
-const OR_FILE: &str = ", or the name of an eBPF program, FILE.o";
+/// The policy that `key` names by `text`: that of all drives, one with this name, or an eBPF object, for which `verify` gives what makes one
+/// for each drive.
+fn known_or_program<P: DriveKind + ?Sized, M: Fn() -> Box<P> + Send + Sync + 'static, E: Display>(
+    policies: &Policies,
+    (key, text): (&str, &str),
+    folder: &Path,
+    verify: impl FnOnce(&[u8]) -> Result<M, E>,
+) -> Result<Named<P>, KeyError> {
+    if let Some(policy) = policies.of_all() {
+        return Ok(policy.clone());
+    }
+    if is_file(text) && matches!(policies.find::<P>(text), Err(UnknownPolicy::Name)) {
+        return program(key, text, folder, verify);
+    }
+    known(policies, key, text, ", or the name of an eBPF program, FILE.o")
+}
 
-/// The policy that `key` names by `text`, if it was found among the `names`. `or` is what else could be named.
-fn known<'a, P: ?Sized>(
+/// The policy that `key` names by `text`. `or` is what else could be named.
+fn known<P: DriveKind + ?Sized>(
+    policies: &Policies,
     key: &str,
     text: &str,
-    found: Result<Named<P>, UnknownPolicy>,
-    names: impl Iterator<Item = (&'a str, &'a str)>,
     or: &str,
 ) -> Result<Named<P>, KeyError> {
-    found.map_err(|unknown| match unknown {
+    policies.find(text).map_err(|unknown| match unknown {
         UnknownPolicy::Argument(wrong) => {
             fault(key, format!("`{key}` = `{}` {}", excerpt(text), wrong.what), wrong.help)
         }
         UnknownPolicy::Name => {
             let name = text.split_once(':').map_or(text, |(name, _)| name);
-            let known: Vec<&str> = names.map(|(name, _)| name).collect();
+            let known: Vec<&str> = policies.each::<P>().map(|(name, _)| name).collect();
             let help = format!("{}{or}", suggest(name, &known));
             fault(key, format!("`{key}`: there is no policy `{}`", excerpt(name)), help)
         }

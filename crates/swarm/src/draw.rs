@@ -10,7 +10,7 @@ use super::plan::{
 use super::programs_oracle::{KINDS, SLOTS};
 use byteway_clock::random::{Rng, Stream};
 use byteway_defect::Planted;
-use byteway_firmware::policy::{Policies, UnknownPolicy};
+use byteway_firmware::policy::{self, DriveKind, Policies, Schedule, Suspend, Victim};
 use byteway_kv::Packing;
 
 /// The plan of run `index` of the swarm with this seed.
@@ -319,18 +319,15 @@ fn upkeep(random: &mut Stream, drive: &mut DriveSpec) {
 }
 
 /// The name of a built-in policy, in some runs: with an argument, if it takes one.
-fn policy<'a, P>(
-    random: &mut Stream,
-    names: impl Iterator<Item = (&'a str, &'a str)>,
-    find: impl Fn(&str) -> Result<P, UnknownPolicy>,
-) -> Option<String> {
+fn policy<P: DriveKind + ?Sized>(random: &mut Stream, all: &Policies) -> Option<String> {
     let is_drawn = one_in(random, 4);
     let texts = |name: &str| ["", ":1", ":4", ":60", ":1000"].map(|argument| format!("{name}{argument}"));
-    let fitting = |name: &str| texts(name).into_iter().filter(|text| find(text).is_ok()).collect::<Vec<_>>();
+    let fitting =
+        |name: &str| texts(name).into_iter().filter(|text| all.find::<P>(text).is_ok()).collect::<Vec<_>>();
     // Each as often as others, whatever arguments it takes.
-    let all: Vec<Vec<String>> =
-        names.map(|(name, _)| fitting(name)).filter(|texts| !texts.is_empty()).collect();
-    let texts = &all[random.below(all.len() as u64) as usize];
+    let names = all.each::<P>().map(|(name, _)| fitting(name));
+    let every: Vec<Vec<String>> = names.filter(|texts| !texts.is_empty()).collect();
+    let texts = &every[random.below(every.len() as u64) as usize];
     let text = &texts[random.below(texts.len() as u64) as usize];
     is_drawn.then(|| text.clone())
 }
@@ -339,10 +336,10 @@ fn policy<'a, P>(
 fn policies(random: &mut Stream, drive: &mut DriveSpec) {
     let all = Policies::default();
     drive.policies = PoliciesSpec {
-        victim: policy(random, all.victims(), |text| all.victim(text)),
-        streams: policy(random, all.streams(), |text| all.stream(text)),
-        schedule: policy(random, all.schedules(), |text| all.schedule(text)),
-        suspend: policy(random, all.suspends(), |text| all.suspend(text)),
+        victim: policy::<dyn Victim>(random, &all),
+        streams: policy::<dyn policy::Stream>(random, &all),
+        schedule: policy::<dyn Schedule>(random, &all),
+        suspend: policy::<dyn Suspend>(random, &all),
     };
     if drive.upkeep.slc_blocks > 0 || drive.base == BaseSpec::Steady {
         drive.policies.streams = None;

@@ -16,10 +16,9 @@ use byteway_device::{
     ConfigError, ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig,
     NamespaceConfig, ProgramsPolicy, SiteConfig,
 };
-use byteway_firmware::policy::VictimPolicy;
-use byteway_firmware::{
-    Background, Base, ExtentConfig, FtlConfig, Maintenance, Refresh, WearConfig, WorkKind,
-};
+use byteway_firmware::policy::wear::Spread;
+use byteway_firmware::policy::{VictimPolicy, WearPolicy};
+use byteway_firmware::{Background, Base, ExtentConfig, FtlConfig, Maintenance, Refresh, WorkKind};
 use byteway_flash::{ChannelOrder, FaultKind, FaultPlan, Geometry, Medium, SlcTiming, SuspendTiming, Timing};
 use byteway_host::{BaseState, Completion, HostCosts};
 use byteway_kv::{KvConfig, UnitExtent};
@@ -209,9 +208,14 @@ pub(super) fn pairs_units_min(spec: &DriveSpec) -> u64 {
     (1..).map(|segments| segments * step).take(10_000).find(fits).unwrap_or(1 << 20)
 }
 
+/// Static wear leveling with this spread.
+fn levelling(spread: u32) -> WearPolicy {
+    WearPolicy::new(format!("static:{spread}"), None, move || Box::new(Spread::new(spread)))
+}
+
 fn upkeep(spec: &UpkeepSpec) -> Maintenance {
     Maintenance {
-        wear: WearConfig { dynamic: false, static_spread: spec.static_spread },
+        wear: spec.static_spread.map_or_else(WearPolicy::default, levelling),
         spare_blocks: spec.spare_blocks,
         factory_bad_blocks: spec.factory_bad_blocks,
         background: spec

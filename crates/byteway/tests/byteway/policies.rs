@@ -5,8 +5,8 @@ mod theory;
 
 use crate::common::{assert_within, folder, round, scenario};
 use byteway::{
-    Filler, Priority, Schedule, ScheduleView, Stream, StreamCounts, StreamView, Suspend, SuspendView, Victim,
-    VictimView, WrongArgument,
+    Filler, Opening, Priority, Schedule, ScheduleView, Stream, StreamCounts, StreamView, Suspend,
+    SuspendView, Victim, VictimView, Wear, WearView, WrongArgument,
 };
 use byteway_explore::compare::fingerprint;
 use byteway_firmware::ftl::greedy_write_amplification;
@@ -223,7 +223,7 @@ fn an_added_policy_is_one_among_the_others() {
     let with = |name: &str, version: &str, is_wrong: bool| {
         let name = short(name);
         let make = move |_: Option<&str>| Ok(Box::new(Own { is_wrong }) as Box<dyn Victim>);
-        let policies = Policies::default().with_victim("own", "The oldest.", version, make);
+        let policies = Policies::default().with::<dyn Victim>("own", "The oldest.", version, make);
         let options = Options { policies, ..Options::default() };
         parse(&name, &options)
     };
@@ -249,8 +249,9 @@ fn a_policy_that_panics_or_cannot_be_made_again_ends_the_run() {
         _ => Err(WrongArgument { what: "has lost its file".into(), help: String::new() }),
     };
     let panics = |_: Option<&str>| Ok(Box::new(Panics) as Box<dyn Victim>);
-    let policies =
-        Policies::default().with_victim("panics", "", "1", panics).with_victim("lost", "", "1", made);
+    let policies = Policies::default()
+        .with::<dyn Victim>("panics", "", "1", panics)
+        .with::<dyn Victim>("lost", "", "1", made);
     let options = Options { policies, ..Options::default() };
     for (name, what) in [("panics", "it panicked: there are a million"), ("lost", "it has lost its file")] {
         let endless = short(name).replace("count = 60000", "runtime = \"1 h\"");
@@ -264,7 +265,7 @@ fn a_policy_that_panics_or_cannot_be_made_again_ends_the_run() {
 fn another_build_is_another_policy() {
     let with = |build: &str, name: &str| {
         let make = |_: Option<&str>| Ok(Box::new(Own { is_wrong: false }) as Box<dyn Victim>);
-        let policies = Policies::default().with_victim("own", "", "1", make).with_build(build.into());
+        let policies = Policies::default().with::<dyn Victim>("own", "", "1", make).with_build(build.into());
         fingerprint(&parse(&short(name), &Options { policies, ..Options::default() }).unwrap()).unwrap()
     };
     assert_eq!(with("a", "own"), with("a", "own"));
@@ -299,7 +300,7 @@ impl Stream for Into {
 fn an_added_stream_policy_is_one_among_the_others() {
     let with = |version: &str, host: u32, stream: u32| {
         let make = move |_: Option<&str>| Ok(Box::new(Into { host, stream }) as Box<dyn Stream>);
-        let policies = Policies::default().with_stream("own", "One of them.", version, make);
+        let policies = Policies::default().with::<dyn Stream>("own", "One of them.", version, make);
         parse(&streamed("own"), &Options { policies, ..Options::default() })
     };
     let own = with("1", 1, 0).unwrap();
@@ -325,7 +326,7 @@ fn an_added_stream_policy_is_one_among_the_others() {
         "{unknown}"
     );
     let policies = Policies::default()
-        .with_stream("own", "", "1", |_| Ok(Box::new(Into { host: 1, stream: 0 }) as Box<dyn Stream>));
+        .with::<dyn Stream>("own", "", "1", |_| Ok(Box::new(Into { host: 1, stream: 0 }) as Box<dyn Stream>));
     let device =
         "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\noverride.firmware.streams = \"own\"\n";
     let served = Device::from_text("d.toml", &folder(), device, &Options { policies, ..Options::default() });
@@ -408,7 +409,7 @@ fn a_program_that_places_as_another_policy_gives_its_run() {
     let [row] = &own.policies[..] else { panic!("{:?}", own.policies) };
     assert_eq!((row.key.as_str(), row.name.as_str(), row.hash.len()), ("firmware.streams", "looks.o", 16));
     let make = |_: Option<&str>| Ok(Box::new(Looks::default()) as Box<dyn Stream>);
-    let policies = Policies::default().with_stream("looks", "", "1", make);
+    let policies = Policies::default().with::<dyn Stream>("looks", "", "1", make);
     let in_rust = parse(&text("looks"), &Options { policies, ..Options::default() }).unwrap();
     let in_rust = play(&in_rust).unwrap();
     assert!(in_rust.flash.as_ref().unwrap().collect_programs > 0, "it collects");
@@ -479,7 +480,7 @@ fn members_of_an_array_are_named() {
         drive("a", "greedy") + &drive("b", second) + job
     };
     let make = |_: Option<&str>| Ok(Box::new(Own { is_wrong: false }) as Box<dyn Victim>);
-    let policies = Policies::default().with_victim("own", "", "1", make);
+    let policies = Policies::default().with::<dyn Victim>("own", "", "1", make);
     let options = Options { policies, ..Options::default() };
     let summary = play(&parse(&text("own"), &options).unwrap()).unwrap();
     assert!(
@@ -587,6 +588,57 @@ impl Suspend for Oldest {
     }
 }
 
+/// Opens the superblock that was freed first; or one that is not free.
+struct FreedFirst {
+    is_wrong: bool,
+}
+
+impl Wear for FreedFirst {
+    fn open(&mut self, view: &mut WearView<'_>, _opening: Opening) -> u32 {
+        view.free().next().filter(|_| !self.is_wrong).map_or(u32::MAX, |block| block.index)
+    }
+}
+
+// Wear policies are known by name, named in results, and refused, as the others are; the keys that were there before them name them as well.
+#[test]
+fn an_added_wear_policy_is_one_among_the_others() {
+    let worn = |wear: &str| {
+        let victims = "override.firmware.gc.policy = \"greedy\"";
+        short("greedy").replace(victims, &format!("{victims}\noverride.firmware.wear = {wear}"))
+    };
+    let with = |name: &str, version: &str, is_wrong: bool| {
+        let make = move |_: Option<&str>| Ok(Box::new(FreedFirst { is_wrong }) as Box<dyn Wear>);
+        let policies = Policies::default().with("own", "One of them.", version, make);
+        parse(&worn(&format!("{{ policy = \"{name}\" }}")), &Options { policies, ..Options::default() })
+    };
+    let own = with("own", "1", false).unwrap();
+    let summary = play(&own).unwrap();
+    let [row] = &summary.policies[..] else { panic!("{:?}", summary.policies) };
+    assert_eq!(
+        (row.key.as_str(), row.name.as_str(), row.hash.as_str()),
+        ("firmware.wear.policy", "own", "1")
+    );
+    assert!(summary.notes.iter().any(|note| note.contains("are chosen by `own`")), "{summary:?}");
+    let fifo = play(&scenario(&worn("{ policy = \"fifo\" }"))).unwrap();
+    assert!(fifo.flash.as_ref().unwrap().collect_programs > 0, "it collects");
+    assert_eq!(figures(summary), figures(fifo.clone()));
+    for other in ["static:1", "random:10"] {
+        let moved = play(&scenario(&worn(&format!("{{ policy = \"{other}\" }}")))).unwrap();
+        assert_ne!(figures(moved), figures(fifo.clone()), "{other}: it matters");
+    }
+    assert_ne!(fingerprint(&own).unwrap(), fingerprint(&with("own", "2", false).unwrap()).unwrap());
+    let failed = play(&with("own", "1", true).unwrap()).unwrap_err().to_string();
+    assert!(failed.contains("the wear policy `own` failed: superblock 4294967295 of die 0"), "{failed}");
+    let unknown = with("owm", "1", false).unwrap_err();
+    assert!(unknown.what.contains("no policy `owm`") && unknown.help.contains("`own`"), "{unknown}");
+    for (before, name) in
+        [("{ dynamic = true }", "dynamic"), ("{ dynamic = true, static_spread = 3 }", "static:3")]
+    {
+        let named = play(&scenario(&worn(&format!("{{ policy = \"{name}\" }}")))).unwrap();
+        assert_eq!(play(&scenario(&worn(before))).unwrap(), named, "{name}");
+    }
+}
+
 /// Reads beside writes, on a drive with `more`.
 fn mixed(more: &str) -> String {
     let drive =
@@ -601,8 +653,8 @@ fn an_added_schedule_or_suspension_is_one_among_the_others() {
         let schedule = move |_: Option<&str>| Ok(Box::new(Oldest { is_wrong }) as Box<dyn Schedule>);
         let suspend = move |_: Option<&str>| Ok(Box::new(Oldest { is_wrong }) as Box<dyn Suspend>);
         let policies = Policies::default()
-            .with_schedule("own", "The oldest.", version, schedule)
-            .with_suspend("own", "Erases.", version, suspend);
+            .with::<dyn Schedule>("own", "The oldest.", version, schedule)
+            .with::<dyn Suspend>("own", "Erases.", version, suspend);
         parse(&mixed(text), &Options { policies, ..Options::default() })
     };
     let suspend = |policy: &str| {
@@ -637,8 +689,12 @@ fn an_added_schedule_or_suspension_is_one_among_the_others() {
         assert!(unknown.what.contains("no policy `owm`") && unknown.help.contains("`own`"), "{unknown}");
         let device = format!("[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n{line}\n");
         let policies = Policies::default()
-            .with_schedule("own", "", "1", |_| Ok(Box::new(Oldest { is_wrong: false }) as Box<dyn Schedule>))
-            .with_suspend("own", "", "1", |_| Ok(Box::new(Oldest { is_wrong: false }) as Box<dyn Suspend>));
+            .with::<dyn Schedule>("own", "", "1", |_| {
+                Ok(Box::new(Oldest { is_wrong: false }) as Box<dyn Schedule>)
+            })
+            .with::<dyn Suspend>("own", "", "1", |_| {
+                Ok(Box::new(Oldest { is_wrong: false }) as Box<dyn Suspend>)
+            });
         let served =
             Device::from_text("d.toml", &folder(), &device, &Options { policies, ..Options::default() });
         let refused = served.unwrap_err();

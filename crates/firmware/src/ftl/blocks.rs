@@ -13,17 +13,18 @@
 //! which ones these are, so that spares wear like the others. A failed superblock uses up a spare and is bad
 //! from then on: it takes no more programs, and is out of use once its data have been moved.
 //!
-//! Which closed superblock is emptied next is a [policy](crate::policy::victim)'s to say.
+//! Which closed superblock is emptied next is a [policy](crate::policy::victim)'s to say; which free one is opened, and which one is emptied
+//! because it is little worn, that of [another](crate::policy::wear).
 
 use crate::ftl::base::BaseState;
 use crate::ftl::config::FtlConfig;
 use crate::ftl::map::table::{Entry, EntryKind};
 use crate::policy::stream::{STREAMS_MAX, StreamCounts};
 use crate::policy::victim::{Greedy, Victim, VictimView};
+use crate::policy::wear::{Opening, Wear, WearView};
 use byteway_clock::random::{Rng, Stream as Random};
 use byteway_flash::{BlockId, DataEnd, Geometry, Ppa};
 use byteway_policy::Asked;
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// What an open superblock takes.
@@ -151,7 +152,12 @@ pub(in crate::ftl) struct Blocks {
     closed_at: Vec<u32>,
     /// Leading stripes that are those of the base state.
     base_stripes: Vec<u32>,
-    marks: Vec<Marks>,
+    /// Program/erase cycles.
+    erases: Vec<u32>,
+    /// Those that accept no more programs.
+    is_bad: Vec<bool>,
+    /// Those that are bad and empty.
+    is_done: Vec<bool>,
     dies: Vec<DieBlocks>,
     streams: StreamCounts,
     /// Free superblocks that the host leaves.
@@ -160,8 +166,6 @@ pub(in crate::ftl) struct Blocks {
     cache: u32,
     /// Stripes of a cache superblock.
     cache_pages: u32,
-    /// Wear leveling chooses the free superblock to open.
-    by_wear: bool,
     /// A die has lost more superblocks than it had spares.
     is_exhausted: bool,
     /// Superblocks to be erased whatever they hold, by a purge; empty without a purge.
@@ -171,6 +175,9 @@ pub(in crate::ftl) struct Blocks {
     doomed_in_all: u32,
     /// Chooses victims.
     chooser: Asked<dyn Victim, Random>,
+    /// Levels wear, if it is to be asked; and whether it moves data.
+    leveller: Option<Asked<dyn Wear, Random>>,
+    levels: bool,
 }
 
 /// Consequence of a superblock's failure.
@@ -197,23 +204,32 @@ impl Blocks {
     ) -> Self {
         let total = geometry.total_blocks();
         let upkeep = &config.upkeep;
+        let wear = &upkeep.wear;
+        let mut leveller = (!wear.is_default())
+            .then(|| Asked::new("wear policy", wear, Rng::new(config.seed).stream("wear-levelling")));
+        let moves = |asked: &mut Asked<dyn Wear, Random>| asked.ask(|policy, _| Ok(policy.moves()));
+        let levels = leveller.as_mut().and_then(moves).unwrap_or(false);
+        let marks: Vec<Marks> = (0..total).map(|block| marks(BlockId(block))).collect();
         let mut blocks = Blocks {
             geometry,
             counts,
             closed_at: vec![0; total as usize],
             base_stripes: vec![0; total as usize],
-            marks: (0..total).map(|block| marks(BlockId(block))).collect(),
+            erases: marks.iter().map(|marks| marks.erases).collect(),
+            is_bad: marks.iter().map(|marks| marks.is_bad).collect(),
+            is_done: marks.iter().map(|marks| marks.is_done).collect(),
             dies: Vec::with_capacity(geometry.dies() as usize),
             streams,
             reserve: config.reserve(streams) as usize,
             cache: upkeep.slc_blocks,
             cache_pages,
-            by_wear: upkeep.wear.dynamic || upkeep.wear.static_spread.is_some(),
             is_exhausted: false,
             doomed: Vec::new(),
             doomed_of: vec![0; geometry.dies() as usize],
             doomed_in_all: 0,
             chooser: Asked::new("victim policy", &config.gc, Rng::new(config.seed).stream("victims")),
+            leveller,
+            levels,
         };
         for die in 0..geometry.dies() {
             let lost = blocks.normal(die).filter(|block| blocks.is_bad(*block)).count() as u32;
@@ -383,12 +399,12 @@ impl Blocks {
 
     /// Whether it is bad: out of use, or to be so once it is empty.
     pub(in crate::ftl) fn is_bad(&self, block: BlockId) -> bool {
-        self.marks[block.0 as usize].is_bad
+        self.is_bad[block.0 as usize]
     }
 
     /// Program/erase cycles of a superblock.
     pub(in crate::ftl) fn erases(&self, block: BlockId) -> u32 {
-        self.marks[block.0 as usize].erases
+        self.erases[block.0 as usize]
     }
 
     /// Whether it belongs to the cache, in one-bit mode.
@@ -473,23 +489,57 @@ impl Blocks {
         Some((BlockId(block), next_stripe))
     }
 
-    /// A free superblock for a lane to open: the one that was freed first, or, with wear leveling, the
-    /// least worn one; for cold data, which will stay for long, the most worn one.
+    /// A free superblock for a lane to open: the one that was freed first, unless a wear policy chooses another one.
     fn take_free(&mut self, die: u32, lane: Lane) -> Option<u32> {
-        let Blocks { dies, marks, by_wear, .. } = self;
-        let of_die = &mut dies[die as usize];
-        if lane == Lane::Cache {
-            return of_die.free_cache.pop_front();
-        }
-        if !*by_wear || of_die.free.len() < 2 {
-            return of_die.free.pop_front();
-        }
-        let worn = of_die.free.iter().map(|block| marks[*block as usize].erases).enumerate();
-        let index = match lane {
-            Lane::Cold => worn.min_by_key(|(index, erases)| (Reverse(*erases), *index)),
-            _ => worn.min_by_key(|(index, erases)| (*erases, *index)),
+        let opening = match lane {
+            Lane::Cache => return self.dies[die as usize].free_cache.pop_front(),
+            Lane::Host(_) => Opening::Host,
+            Lane::Collector(_) => Opening::Collector,
+            Lane::Cold => Opening::Moved,
         };
-        of_die.free.remove(index?.0)
+        let mut place = 0;
+        if self.leveller.is_some() && self.dies[die as usize].free.len() > 1 {
+            let chosen = self.ask_wear(die, |policy, view| {
+                let chosen = policy.open(view, opening);
+                view.place_of_free(chosen).ok_or_else(|| {
+                    let wrong = || format!("superblock {chosen} of die {die} is none of those that are free");
+                    policy.fault().unwrap_or_else(wrong)
+                })
+            });
+            place = chosen.unwrap_or(0);
+        }
+        self.dies[die as usize].free.remove(place)
+    }
+
+    /// What the wear policy says about a die. `ask` returns what is wrong with that, if it is.
+    fn ask_wear<T>(
+        &mut self,
+        die: u32,
+        ask: impl FnOnce(&mut dyn Wear, &mut WearView<'_>) -> Result<T, String>,
+    ) -> Option<T> {
+        let all = self.all_of(die);
+        let normal = all.start..all.end - self.cache as usize;
+        let Blocks { leveller, erases, is_bad, counts, closed_at, dies, geometry, .. } = self;
+        let DieBlocks { free, closings, .. } = &dies[die as usize];
+        let units = geometry.units_per_block();
+        leveller.as_mut()?.ask(|policy, random| {
+            ask(
+                policy,
+                &mut WearView {
+                    erases: &erases[normal.clone()],
+                    is_bad: &is_bad[normal.clone()],
+                    counts: &counts[normal.clone()],
+                    closed_at: &closed_at[normal],
+                    valid_most: units,
+                    closings: *closings,
+                    free,
+                    first: all.start as u32,
+                    units,
+                    die,
+                    random,
+                },
+            )
+        })
     }
 
     /// Records the end of a stripe's program, with `valid` valid units. The last stripe closes its
@@ -525,7 +575,7 @@ impl Blocks {
     /// Marks a superblock as failed, after a program or an erase: it takes no more programs. Only stripes
     /// that were already allocated will still be reported as [`programmed`](Blocks::programmed).
     pub(in crate::ftl) fn fail(&mut self, block: BlockId) -> Failed {
-        if std::mem::replace(&mut self.marks[block.0 as usize].is_bad, true) {
+        if std::mem::replace(&mut self.is_bad[block.0 as usize], true) {
             return Failed::Before;
         }
         let (die, pages) = (self.geometry.die_of_block(block), self.pages(block));
@@ -646,9 +696,9 @@ impl Blocks {
         Some(BlockId(victim as u32))
     }
 
-    /// What the victim policy did wrong, if it did.
+    /// What the policies of victims and of wear did wrong, if one did.
     pub(in crate::ftl) fn policy_fault(&self) -> Option<&str> {
-        self.chooser.fault()
+        self.chooser.fault().or_else(|| self.leveller.as_ref()?.fault())
     }
 
     fn all_of(&self, die: u32) -> std::ops::Range<usize> {
@@ -668,31 +718,20 @@ impl Blocks {
         Some(block)
     }
 
-    /// Difference in program/erase cycles between the most worn superblock of a die and the least worn closed
-    /// one.
-    pub(in crate::ftl) fn spread(&self, die: u32) -> u32 {
-        let in_use = self.normal(die).filter(|block| !self.is_bad(*block));
-        let closed = self.normal(die).filter(|block| self.is_closed(*block));
-        let most = in_use.map(|block| self.erases(block)).max().unwrap_or(0);
-        let least = closed.map(|block| self.erases(block)).min().unwrap_or(most);
-        most.saturating_sub(least)
+    /// Whether data are moved so that superblocks wear alike.
+    pub(in crate::ftl) fn levels(&self) -> bool {
+        self.levels
     }
 
-    /// The superblock of a die that has been closed for longest, among those with at most `most`
-    /// program/erase cycles.
-    pub(in crate::ftl) fn coldest(&self, die: u32, most: u32) -> Option<BlockId> {
-        let now = self.dies[die as usize].closings;
-        let age = |block: &BlockId| now.wrapping_sub(self.closed_at[block.0 as usize]);
-        let little_worn = |block: &BlockId| self.is_closed(*block) && self.erases(*block) <= most;
-        self.normal(die).filter(little_worn).max_by_key(|block| (age(block), Reverse(block.0)))
-    }
-
-    /// Program/erase cycles of the most worn superblock of a die in use, and of the most worn free one.
-    pub(in crate::ftl) fn most_worn(&self, die: u32) -> (u32, u32) {
-        let in_use = self.normal(die).filter(|block| !self.is_bad(*block));
-        let most = in_use.map(|block| self.erases(block)).max().unwrap_or(0);
-        let free = self.dies[die as usize].free.iter().map(|block| self.erases(BlockId(*block)));
-        (most, free.max().unwrap_or(0))
+    /// The closed superblock of a die whose data are to be moved for that, if any.
+    pub(in crate::ftl) fn coldest(&mut self, die: u32) -> Option<BlockId> {
+        let chosen = self.ask_wear(die, |policy, view| match policy.level(view) {
+            Some(chosen) if !view.is_closed(chosen) => Err(policy.fault().unwrap_or_else(|| {
+                format!("superblock {chosen} of die {die} is none of those that are closed")
+            })),
+            chosen => Ok(chosen),
+        });
+        chosen.flatten().map(|index| self.geometry.block(die, index))
     }
 
     /// The superblocks of a die outside the cache.
@@ -769,7 +808,7 @@ impl Blocks {
             };
             for (block, free) in blocks.into_iter().zip(free) {
                 let doomed = &mut self.doomed[block.0 as usize];
-                let is_done = self.marks[block.0 as usize].is_done;
+                let is_done = self.is_done[block.0 as usize];
                 if !free && !is_done && !*doomed && self.counts[block.0 as usize] & !NOT_CLOSED < all_valid {
                     *doomed = true;
                     self.doomed_of[die as usize] += 1;
@@ -823,10 +862,9 @@ impl Blocks {
         debug_assert!(!self.is_closed(block), "a superblock is taken as a victim before it is erased");
         self.counts[block.0 as usize] = NOT_CLOSED;
         self.base_stripes[block.0 as usize] = 0;
-        let Marks { erases, is_bad, is_done } = &mut self.marks[block.0 as usize];
-        *erases += 1;
-        *is_done = *is_bad;
-        let (is_bad, is_cache) = (*is_bad, self.is_cache(block));
+        let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
+        self.erases[block.0 as usize] += 1;
+        self.is_done[block.0 as usize] = is_bad;
         self.spare(block);
         let die = self.geometry.die_of_block(block);
         let of_die = &mut self.dies[die as usize];
@@ -844,8 +882,8 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ftl::config::{Base, FtlConfig};
-    use crate::policy::VictimPolicy;
+    use crate::ftl::config::{Base, FtlConfig, Maintenance};
+    use crate::policy::{VictimPolicy, WearPolicy};
 
     const GEOMETRY: Geometry =
         Geometry { channels: 1, ways: 1, planes: 1, blocks: 6, pages: 2, page_bytes: 8192 };
@@ -936,6 +974,51 @@ mod tests {
         let right = VictimPolicy::new("wilful", None, || Box::new(Wilful(3)));
         let mut blocks = closed([3, 4, 2, 3], right);
         assert_eq!((blocks.take_victim(0, 3), blocks.policy_fault()), (Some(BlockId(3)), None));
+    }
+
+    /// Opens what it is told to.
+    struct Stubborn(u32);
+
+    impl Wear for Stubborn {
+        fn open(&mut self, _view: &mut WearView<'_>, _opening: Opening) -> u32 {
+            self.0
+        }
+
+        fn moves(&self) -> bool {
+            true
+        }
+
+        fn level(&mut self, _view: &mut WearView<'_>) -> Option<u32> {
+            Some(self.0)
+        }
+    }
+
+    // A policy of a user's that opens what is full, or moves what is empty, would destroy data; the run has to end by it.
+    #[test]
+    fn a_wear_policy_that_chooses_wrongly_is_named_and_no_longer_asked() {
+        let told = |index| {
+            let wear = WearPolicy::new("stubborn", Some("1".into()), move || Box::new(Stubborn(index)));
+            let upkeep = Maintenance { wear, ..Maintenance::default() };
+            let config = FtlConfig { user_units: 8, base: Base::Empty, upkeep, ..Default::default() };
+            let base = BaseState::new(GEOMETRY, &config);
+            Blocks::new(GEOMETRY, &base, &config, StreamCounts::SEPARATE, (1, 1), |_| Marks::default())
+        };
+        let opens = |blocks: &mut Blocks| blocks.take_stripe(0, Lane::Host(0)).unwrap().0;
+        let mut right = told(3);
+        assert!(right.levels());
+        assert_eq!((opens(&mut right), right.policy_fault()), (BlockId(3), None));
+        assert_eq!(right.coldest(0), None, "it is open");
+        assert!(right.policy_fault().unwrap().contains("none of those that are closed"));
+        for wrong in [6, u32::MAX] {
+            let mut blocks = told(wrong);
+            assert_eq!(opens(&mut blocks), BlockId(0), "freed first");
+            let fault = blocks.policy_fault().unwrap();
+            assert!(
+                fault.contains("`stubborn`") && fault.contains(&format!("superblock {wrong} of die 0")),
+                "{fault}"
+            );
+            assert_eq!(blocks.coldest(0), None);
+        }
     }
 
     // A collector that found no victim must be notified of the next stale unit, once, and of the next closed

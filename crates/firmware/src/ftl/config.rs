@@ -2,7 +2,7 @@
 
 use crate::ftl::space::Space;
 use crate::policy::stream::{STREAMS_MAX, StreamCounts};
-use crate::policy::{StreamPolicy, VictimPolicy};
+use crate::policy::{StreamPolicy, VictimPolicy, WearPolicy};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_content::{BlockSize, Keep, UNIT_BYTES};
@@ -62,8 +62,8 @@ pub struct Region {
 /// Background maintenance of the flash. The default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maintenance {
-    /// Wear leveling.
-    pub wear: WearConfig,
+    /// Wear leveling among the superblocks of a die.
+    pub wear: WearPolicy,
     /// Spare superblocks of each die, beyond the over-provisioning, which replace bad ones. When one fails
     /// and no spare is left, the drive becomes read-only.
     pub spare_blocks: u32,
@@ -87,18 +87,8 @@ impl Maintenance {
 
     /// Whether cold data are moved to superblocks of their own.
     pub(in crate::ftl) fn has_cold(&self) -> bool {
-        self.wear.static_spread.is_some() || self.refresh.is_some()
+        self.refresh.is_some() || self.wear.make().moves()
     }
-}
-
-/// Wear leveling among the superblocks of a die.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WearConfig {
-    /// Open the free superblock with the fewest program/erase cycles next.
-    pub dynamic: bool,
-    /// Maximum difference in program/erase cycles between the most worn superblock and the least worn closed
-    /// one; beyond it the latter's data move to a worn superblock. Implies `dynamic`.
-    pub static_spread: Option<u32>,
 }
 
 /// Garbage collection while the host is idle.

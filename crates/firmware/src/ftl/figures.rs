@@ -61,8 +61,8 @@ impl Ftl {
         self.0.base.paced()
     }
 
-    /// What the policy that chooses victims did wrong, if it did: from then on they were chosen by
-    /// [`Greedy`](crate::policy::victim::Greedy), and no figure is one of that policy.
+    /// What a policy did wrong, if one did: from then on the drive decided itself, as without a policy, and no figure is one of that
+    /// policy.
     pub fn policy_fault(&self) -> Option<String> {
         let state = self.0.state.borrow();
         let of_streams = || state.streams.as_ref().and_then(|streams| streams.fault());

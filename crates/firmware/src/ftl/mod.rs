@@ -61,7 +61,7 @@ pub use base::greedy_write_amplification;
 pub use collect::window::CollectionState;
 pub use config::{
     Background, Base, Defect, ExtentConfig, FtlConfig, FtlError, Maintenance, MediaError, Refresh, Region,
-    SteadyLoad, SteadyTiming, WearConfig,
+    SteadyLoad, SteadyTiming,
 };
 pub use counters::FtlCounters;
 pub use durable::audit::Audit;

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`victim`] | which superblock garbage collection empties next |
 //! | [`stream`] | which of a die's open superblocks a write goes to |
+//! | [`wear`] | which free superblock is opened, and whose data are moved so that it wears, too |
 //!
 //! Those of a die are in `flash` ([`byteway_flash::policy`]). A policy has a name in scenarios. [`Policies`] adds names to the built-in ones, of all
 //! kinds.
@@ -14,6 +15,7 @@ mod file;
 mod policies;
 pub mod stream;
 pub mod victim;
+pub mod wear;
 
 pub use byteway_flash::policy::{
     MadeSchedule, MadeSuspend, OperationKind, Schedule, SchedulePolicy, ScheduleProgram, ScheduleView,
@@ -21,6 +23,7 @@ pub use byteway_flash::policy::{
 };
 pub use byteway_policy::{Kind, Made, Named, UnknownPolicy, WrongArgument, is_file};
 pub use file::NoProgram;
-pub use policies::Policies;
+pub use policies::{DriveKind, Policies};
 pub use stream::{Filler, MadeStream, Source, Stream, StreamCounts, StreamPolicy, StreamView};
 pub use victim::{Candidate, MadeVictim, Victim, VictimPolicy, VictimView};
+pub use wear::{ClosedBlock, MadeWear, Opening, Wear, WearPolicy, WearView, WornBlock};

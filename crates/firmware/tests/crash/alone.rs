@@ -7,7 +7,8 @@ use crate::crash::fixture::{
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
-use byteway_firmware::{Background, Base, Ftl, FtlConfig, Maintenance, Refresh, SteadyTiming, WearConfig};
+use byteway_firmware::policy::Policies;
+use byteway_firmware::{Background, Base, Ftl, FtlConfig, Maintenance, Refresh, SteadyTiming};
 use byteway_flash::{FaultPlan, Geometry, Medium};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -77,7 +78,9 @@ fn upkeep_cases() -> Vec<Case> {
     {
         let is_all = index >= 3;
         let upkeep = Maintenance {
-            wear: WearConfig { dynamic: true, static_spread: (is_all || index == 0).then_some(1) },
+            wear: Policies::default()
+                .find(if is_all || index == 0 { "static:1" } else { "dynamic" })
+                .unwrap(),
             spare_blocks: 5,
             factory_bad_blocks: index,
             background: is_all.then_some(Background { idle: Delay::from_us(50), free_blocks: 6 }),

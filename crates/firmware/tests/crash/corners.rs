@@ -6,14 +6,22 @@ use crate::crash::hosts::history;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
 use byteway_firmware::policy::Policies;
-use byteway_firmware::{
-    Background, Base, Ftl, FtlConfig, FtlError, Maintenance, Refresh, SteadyTiming, WearConfig,
-};
+use byteway_firmware::{Background, Base, Ftl, FtlConfig, FtlError, Maintenance, Refresh, SteadyTiming};
 use byteway_flash::{FaultPlan, Geometry};
 
 /// Policies that choose victims.
 const VICTIMS: [&str; 6] =
     ["greedy", "cost-benefit", "fifo", "windowed-greedy:3", "d-choices:1", "d-choices:2"];
+
+/// A wear policy.
+fn wear(stream: &mut Stream) -> String {
+    let unlevelled = if stream.chance(0.5) { "dynamic" } else { "fifo" };
+    if !stream.chance(0.3) {
+        return unlevelled.to_owned();
+    }
+    let name = if unlevelled == "fifo" { "random" } else { "static" };
+    format!("{name}:{}", 1 + stream.below(3))
+}
 
 fn one_of<T: Clone>(stream: &mut Stream, values: &[T]) -> T {
     values[stream.below(values.len() as u64) as usize].clone()
@@ -24,10 +32,7 @@ fn drawn(seed: u64) -> Option<Case> {
     let stream = &mut Rng::new(seed).stream("drive");
     let is_large = stream.chance(0.15);
     let upkeep = Maintenance {
-        wear: WearConfig {
-            dynamic: stream.chance(0.5),
-            static_spread: stream.chance(0.3).then(|| 1 + stream.below(3) as u32),
-        },
+        wear: Policies::default().find(&wear(stream)).expect("it is built in"),
         spare_blocks: one_of(stream, &[0, 0, 1, 2, 5]),
         factory_bad_blocks: 0,
         background: stream
@@ -62,7 +67,7 @@ fn drawn(seed: u64) -> Option<Case> {
     let mut config = FtlConfig {
         user_units: u64::from(u32::MAX >> 1),
         write_buffer_units: 1 + stream.below(64) as u32,
-        gc: Policies::default().victim(one_of(stream, &VICTIMS)).expect("it is built in"),
+        gc: Policies::default().find(one_of(stream, &VICTIMS)).expect("it is built in"),
         gc_start_free_blocks: reserve + stream.below(3) as u32,
         gc_reserve_blocks: reserve,
         plp: stream.chance(0.25),

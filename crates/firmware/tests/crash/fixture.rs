@@ -544,7 +544,7 @@ impl StreamChoice for Anywhere {
 pub fn streams(name: &str) -> StreamPolicy {
     match name {
         "anywhere" => StreamPolicy::new(name, Some("1".into()), || Box::new(Anywhere)),
-        _ => Policies::default().stream(name).unwrap(),
+        _ => Policies::default().find(name).unwrap(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::upkeep::fixture::*;
 use byteway_clock::{Delay, Executor};
+use byteway_firmware::policy::Policies;
 use byteway_firmware::{Background, Base, Ftl, Maintenance};
 use byteway_flash::{BlockId, FaultPlan, Geometry, Mode, SlcTiming, Timing};
 
@@ -107,7 +108,7 @@ fn what_was_written_last_is_read() {
         for base in [Base::Empty, Base::Filled, Base::Steady] {
             let mut upkeep = Maintenance { spare_blocks: 1, ..cache(1 + seed as u32 % 3) };
             if seed % 2 == 1 {
-                upkeep.wear.static_spread = Some(3);
+                upkeep.wear = Policies::default().find("static:3").unwrap();
                 upkeep.background = Some(Background { idle: Delay::from_us(700), free_blocks: 4 });
                 upkeep.refresh = Some(byteway_firmware::Refresh { reads: 60, age: Delay::from_ms(300) });
             }

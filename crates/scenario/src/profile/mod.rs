@@ -28,7 +28,7 @@ use serde_json::json;
 use byteway_clock::Delay;
 use byteway_firmware::WorkKind;
 use byteway_firmware::ftl::greedy_write_amplification;
-use byteway_firmware::policy::{Kind, Named, Policies, Schedule, Stream};
+use byteway_firmware::policy::{self, Kind, Named, Policies, Schedule, Stream};
 use byteway_flash::ChannelOrder;
 use byteway_link::{Generation, PcieConfig};
 use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
@@ -1078,25 +1078,31 @@ pub fn profile_schema(policies: &Policies) -> serde_json::Value {
         &mut defs,
         "/Gc/properties/policy",
         "Selection of the next victim block.",
-        policies.victims().chain(own),
+        policies.each::<dyn policy::Victim>().chain(own),
     );
     describe(
         &mut defs,
         "/Firmware/properties/streams",
         "Which open superblock a write goes to.",
-        policies.streams().chain(own),
+        policies.each::<dyn Stream>().chain(own),
     );
     describe(
         &mut defs,
         "/Flash/properties/schedule",
         "Which of the operations that wait for a die is next.",
-        policies.schedules().chain(own),
+        policies.each::<dyn Schedule>().chain(own),
     );
     describe(
         &mut defs,
         "/Suspend/properties/policy",
         "Which programs and erases are suspended.",
-        policies.suspends().chain(own),
+        policies.each::<dyn policy::Suspend>().chain(own),
+    );
+    describe(
+        &mut defs,
+        "/Wear/properties/policy",
+        "Which free block is written next, and whose data is moved, in place of what `dynamic` and `static_spread` say.",
+        policies.each::<dyn policy::Wear>(),
     );
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -8,13 +8,17 @@ use super::fault::{KeyError, MAP_UNIT_BYTES, SECOND, fault, within};
 use super::switch::{self, Switch};
 use super::{Firmware, Gc, Geometry, Profile, delay};
 use byteway_clock::Delay;
-use byteway_firmware::{ExtentConfig, Maintenance, WearConfig};
+use byteway_firmware::policy::{self, Named, WearPolicy};
+use byteway_firmware::{ExtentConfig, Maintenance};
 use byteway_text::units::{Age, Bytes, Percent, Picos};
 
 /// Wear leveling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wear {
+    /// Which free block is written next, and whose data is moved: the name of a policy, in place of what `dynamic` and `static_spread` say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
     /// Dynamic: the least worn free block is written next. Default: the one that has been free the longest.
     #[serde(default)]
     pub dynamic: bool,
@@ -23,6 +27,18 @@ pub struct Wear {
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<u32>")]
     pub static_spread: Option<u32>,
+}
+
+impl Firmware {
+    /// Name of the wear policy: that which the profile names, or that of its other keys.
+    pub(crate) fn wear_policy(&self) -> String {
+        match &self.wear {
+            Some(Wear { policy: Some(name), .. }) => name.clone(),
+            Some(Wear { static_spread: Some(spread), .. }) => format!("static:{spread}"),
+            Some(Wear { dynamic: true, .. }) => "dynamic".to_owned(),
+            _ => Named::<dyn policy::Wear>::default().name().to_owned(),
+        }
+    }
 }
 
 /// Garbage collection while the host is idle.
@@ -107,13 +123,12 @@ pub(super) fn ten_percent() -> Percent {
 }
 
 impl Profile {
-    /// Background work on flash.
-    pub fn maintenance(&self, geometry: &Geometry) -> Maintenance {
+    /// Background work on flash, with the wear policy that it names.
+    pub fn maintenance(&self, geometry: &Geometry, wear: &WearPolicy) -> Maintenance {
         let Profile { firmware, flash, .. } = self;
-        let wear = firmware.wear.clone().unwrap_or_default();
         let free = |share: Percent| (share.of(geometry.blocks.into()) as u32).max(geometry.gc_start_blocks);
         Maintenance {
-            wear: WearConfig { dynamic: wear.dynamic, static_spread: wear.static_spread },
+            wear: wear.clone(),
             spare_blocks: flash.spare_blocks,
             factory_bad_blocks: flash.factory_bad_blocks,
             background: firmware.gc.background.as_ref().map(|background| byteway_firmware::Background {

@@ -1,7 +1,7 @@
 //! The drive of a plan.
 
 use byteway_firmware::policy::{
-    Policies, SchedulePolicy, StreamPolicy, SuspendPolicy, UnknownPolicy, VictimPolicy,
+    DriveKind, Named, Policies, SchedulePolicy, StreamPolicy, SuspendPolicy, UnknownPolicy, VictimPolicy,
 };
 use byteway_kv::Packing;
 use serde::{Deserialize, Serialize};
@@ -126,12 +126,9 @@ pub struct PoliciesSpec {
     pub suspend: Option<String>,
 }
 
-/// The policy of a name, or the default one.
-fn named<P: Default>(
-    name: Option<&String>,
-    find: impl FnOnce(&str) -> Result<P, UnknownPolicy>,
-) -> Result<P, UnknownPolicy> {
-    name.map_or_else(|| Ok(P::default()), |name| find(name))
+/// The built-in policy of a name, or the default one.
+fn named<P: DriveKind + ?Sized>(name: Option<&String>) -> Result<Named<P>, UnknownPolicy> {
+    name.map_or_else(|| Ok(Named::default()), |name| Policies::default().find(name))
 }
 
 impl PoliciesSpec {
@@ -142,12 +139,11 @@ impl PoliciesSpec {
     pub fn found(
         &self,
     ) -> Result<(VictimPolicy, StreamPolicy, SchedulePolicy, SuspendPolicy), UnknownPolicy> {
-        let built_in = Policies::default();
         Ok((
-            named(self.victim.as_ref(), |name| built_in.victim(name))?,
-            named(self.streams.as_ref(), |name| built_in.stream(name))?,
-            named(self.schedule.as_ref(), |name| built_in.schedule(name))?,
-            named(self.suspend.as_ref(), |name| built_in.suspend(name))?,
+            named(self.victim.as_ref())?,
+            named(self.streams.as_ref())?,
+            named(self.schedule.as_ref())?,
+            named(self.suspend.as_ref())?,
         ))
     }
 }

@@ -53,8 +53,6 @@ pub(in crate::ftl) struct DieUpkeep {
     pub(super) window: u32,
     /// Superblocks collected since another cause had its turn.
     pub(super) since: u32,
-    /// Wear leveling is active.
-    pub(super) is_levelling: bool,
     /// The wear was evaluated since the last erase; `coldest` is the superblock to move, if any.
     pub(super) looked: bool,
     pub(super) coldest: Option<BlockId>,

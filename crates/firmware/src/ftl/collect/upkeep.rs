@@ -75,7 +75,7 @@ impl State {
         // Superblocks being erased are as good as free, and present victims will be without a further choice.
         let is_short = free + standing.victims <= start;
         let its_turn = !is_short || self.collecting.upkeep[die as usize].since >= TURN;
-        let is_claimed = its_turn && self.is_due(core, die);
+        let is_claimed = its_turn && self.is_due(die);
         self.blocks.claim(die, is_claimed);
         self.refresh(die);
         if is_claimed && let Some(found) = self.take_due(core, die) {
@@ -117,7 +117,7 @@ impl State {
                 // No further gain is possible, so the window of the die ends.
                 self.collecting.upkeep[die as usize].window = 0;
                 self.blocks.starve(die);
-                if self.is_due(core, die) { self.take_due(core, die) } else { None }
+                if self.is_due(die) { self.take_due(core, die) } else { None }
             }
         }
     }
@@ -142,11 +142,11 @@ impl State {
     }
 
     /// Whether a die has work other than garbage collection for space.
-    fn is_due(&mut self, core: &Core, die: u32) -> bool {
+    fn is_due(&mut self, die: u32) -> bool {
         self.blocks.is_queued(die, Queue::Retiring)
             || !self.is_read_only()
                 && (self.blocks.is_queued(die, Queue::Refreshing)
-                    || self.is_uneven(core, die)
+                    || self.is_uneven(die)
                     || self.is_to_fold(die))
     }
 
@@ -164,7 +164,7 @@ impl State {
         if let Some(block) = self.blocks.take_queued(die, Queue::Refreshing) {
             return Some((block, Cause::Refresh));
         }
-        if self.is_uneven(core, die) {
+        if self.is_uneven(die) {
             let coldest = self.collecting.upkeep[die as usize].coldest.take()?;
             self.blocks.take_closed(coldest);
             return Some((coldest, Cause::Level));
@@ -180,27 +180,15 @@ impl State {
         self.collecting.upkeep[die as usize].looked = false;
     }
 
-    /// Whether wear leveling should move the data of a die's `coldest` superblock.
-    ///
-    /// Wear leveling starts when the spread exceeds the limit, and stops when it is a quarter below. Among
-    /// the superblocks farthest behind it chooses the one closed for longest, since warm data will be
-    /// collected anyway. It waits until a worn superblock is free, which takes the cold data and is then not
-    /// erased for as long as the others need to catch up: moved to a little-worn superblock, the same data
-    /// would soon be moved again.
-    fn is_uneven(&mut self, core: &Core, die: u32) -> bool {
-        let Some(limit) = core.config.upkeep.wear.static_spread else { return false };
+    /// Whether wear leveling should move the data of a die's `coldest` superblock: what its policy has said since the last erase.
+    fn is_uneven(&mut self, die: u32) -> bool {
         let State { collecting, blocks, .. } = self;
+        if !blocks.levels() {
+            return false;
+        }
         let of_die = &mut collecting.upkeep[die as usize];
         if !std::mem::replace(&mut of_die.looked, true) {
-            let end = limit - limit / 4;
-            let spread = blocks.spread(die);
-            of_die.is_levelling = spread > if of_die.is_levelling { end } else { limit };
-            of_die.coldest = None;
-            let (most, most_free) = blocks.most_worn(die);
-            if of_die.is_levelling && most_free + end - end / 4 >= most {
-                let behind = (spread - spread / 4).max(end + 1);
-                of_die.coldest = blocks.coldest(die, most - behind);
-            }
+            of_die.coldest = blocks.coldest(die);
         }
         of_die.coldest = of_die.coldest.filter(|block| blocks.is_closed(*block));
         of_die.coldest.is_some()

@@ -118,7 +118,7 @@ mod tests {
     fn what_is_returned_is_below_what_is_declared() {
         let mut random = Rng::new(3).stream("writes");
         for name in ["separate", "hot-cold", "hot-cold:5", "sepbit"] {
-            let mut policy = Policies::default().stream(name).unwrap().make();
+            let mut policy = Policies::default().find::<dyn Stream>(name).unwrap().make();
             let StreamCounts { host, collector } = policy.counts();
             assert!(policy.counts().is_valid());
             for now in 0..5000 {
@@ -208,12 +208,12 @@ mod tests {
     #[test]
     fn a_wrong_name_argument_or_number_of_streams_is_refused() {
         let policies = Policies::default();
-        assert_eq!(policies.stream("sepbite"), Err(UnknownPolicy::Name));
-        assert_eq!(policies.stream("greedy"), Err(UnknownPolicy::Name), "it is of victims");
+        assert_eq!(policies.find::<dyn Stream>("sepbite"), Err(UnknownPolicy::Name));
+        assert_eq!(policies.find::<dyn Stream>("greedy"), Err(UnknownPolicy::Name), "it is of victims");
         for wrong in
             ["separate:1", "sepbit:", "hot-cold:", "hot-cold:0", "hot-cold:-1", "hot-cold:1099511627777"]
         {
-            assert!(matches!(policies.stream(wrong), Err(UnknownPolicy::Argument(_))), "{wrong}");
+            assert!(matches!(policies.find::<dyn Stream>(wrong), Err(UnknownPolicy::Argument(_))), "{wrong}");
         }
         for (host, collector, is_valid) in [
             (1, 1, true),
@@ -226,9 +226,9 @@ mod tests {
         ] {
             let counts = StreamCounts { host, collector };
             let policies =
-                Policies::default().with_stream("many", "", "1", move |_| Ok(Box::new(Many(counts))));
-            assert_eq!(policies.stream("many").is_ok(), is_valid, "{counts:?}");
+                Policies::default().with::<dyn Stream>("many", "", "1", move |_| Ok(Box::new(Many(counts))));
+            assert_eq!(policies.find::<dyn Stream>("many").is_ok(), is_valid, "{counts:?}");
         }
-        assert!(policies.stream("separate").unwrap().is_default());
+        assert!(policies.find::<dyn Stream>("separate").unwrap().is_default());
     }
 }

@@ -84,7 +84,7 @@ mod tests {
                 continue;
             }
             for name in ["greedy", "cost-benefit", "fifo", "windowed-greedy:4", "d-choices:3"] {
-                let mut policy = Policies::default().victim(name).unwrap().make();
+                let mut policy = Policies::default().find::<dyn Victim>(name).unwrap().make();
                 let victim = chosen(&mut *policy, &counts);
                 assert!(counts[victim as usize] <= 7, "{name} in round {round}: {victim} of {counts:?}");
             }
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_wrong_name_or_argument_is_refused() {
         let policies = Policies::default();
-        assert_eq!(policies.victim("gready"), Err(UnknownPolicy::Name));
+        assert_eq!(policies.find::<dyn Victim>("gready"), Err(UnknownPolicy::Name));
         for wrong in [
             "greedy:1",
             "d-choices",
@@ -123,9 +123,9 @@ mod tests {
             "windowed-greedy:1e3",
             "fifo:",
         ] {
-            assert!(matches!(policies.victim(wrong), Err(UnknownPolicy::Argument(_))), "{wrong}");
+            assert!(matches!(policies.find::<dyn Victim>(wrong), Err(UnknownPolicy::Argument(_))), "{wrong}");
         }
-        assert_eq!(policies.victim("d-choices:2").unwrap().name(), "d-choices:2");
-        assert_ne!(policies.victim("d-choices:2"), policies.victim("d-choices:3"));
+        assert_eq!(policies.find::<dyn Victim>("d-choices:2").unwrap().name(), "d-choices:2");
+        assert_ne!(policies.find::<dyn Victim>("d-choices:2"), policies.find::<dyn Victim>("d-choices:3"));
     }
 }
