@@ -28,7 +28,9 @@
 //! do drives that are served, which have no result in which a fault could be told.
 
 use byteway_clock::random::fnv1a;
-use byteway_firmware::policy::{MadeSchedule, MadeStream, MadeSuspend, MadeVictim, MadeWear, Policies};
+use byteway_firmware::policy::{
+    MadeAdmission, MadePrefetch, MadeSchedule, MadeStream, MadeSuspend, MadeVictim, MadeWear, Policies,
+};
 use byteway_scenario::{Options, TraceFormats, TransferMethods, WorkloadSources};
 use byteway_trace::TraceFormat;
 use byteway_transfer::own::MadeTransferMethod;
@@ -88,6 +90,36 @@ impl Extensions {
         about: &str,
         version: &str,
         make: impl Fn(Option<&str>) -> MadeWear + Send + Sync + 'static,
+    ) -> Self {
+        Extensions { policies: self.policies.with(name, about, version, make), ..self }
+    }
+
+    /// Adds a policy of what the read cache keeps under a name for `firmware.admission`, as [`victim`](Extensions::victim).
+    ///
+    /// # Panics
+    /// Same as `victim`.
+    #[must_use]
+    pub fn admission(
+        self,
+        name: &str,
+        about: &str,
+        version: &str,
+        make: impl Fn(Option<&str>) -> MadeAdmission + Send + Sync + 'static,
+    ) -> Self {
+        Extensions { policies: self.policies.with(name, about, version, make), ..self }
+    }
+
+    /// Adds a policy of reading ahead under a name for `firmware.prefetch`, as [`victim`](Extensions::victim).
+    ///
+    /// # Panics
+    /// Same as `victim`.
+    #[must_use]
+    pub fn prefetch(
+        self,
+        name: &str,
+        about: &str,
+        version: &str,
+        make: impl Fn(Option<&str>) -> MadePrefetch + Send + Sync + 'static,
     ) -> Self {
         Extensions { policies: self.policies.with(name, about, version, make), ..self }
     }

@@ -14,10 +14,11 @@ pub mod extensions;
 pub mod interrupt;
 pub mod terminal;
 
-pub use byteway_clock::Delay;
+pub use byteway_clock::{Delay, Time};
 pub use byteway_firmware::policy::{
-    Candidate, ClosedBlock, Filler, MadeSchedule, MadeStream, MadeSuspend, MadeVictim, MadeWear, Opening,
-    OperationKind, Schedule, ScheduleView, Source, Stream, StreamCounts, StreamView, Suspend, SuspendView,
+    Admission, AdmissionView, Ahead, Candidate, ClosedBlock, Filler, MadeAdmission, MadePrefetch,
+    MadeSchedule, MadeStream, MadeSuspend, MadeVictim, MadeWear, Opening, OperationKind, Prefetch,
+    PrefetchView, Schedule, ScheduleView, Source, Stream, StreamCounts, StreamView, Suspend, SuspendView,
     Victim, VictimView, Waiting, Wear, WearView, WornBlock, WrongArgument,
 };
 pub use byteway_flash::Priority;

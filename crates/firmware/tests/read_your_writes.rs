@@ -11,7 +11,8 @@ use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stage, 
 use byteway_content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
 use byteway_defect::Planted;
 use byteway_firmware::policy::{
-    Stream as StreamChoice, StreamCounts, StreamPolicy, StreamView, VictimPolicy,
+    Ahead, Policies, Prefetch, PrefetchPolicy, PrefetchView, Stream as StreamChoice, StreamCounts,
+    StreamPolicy, StreamView, VictimPolicy,
 };
 use byteway_firmware::{
     Base, Cycles, Defect, Ftl, FtlConfig, FtlCounters, FtlError, MediaError, Placement, Region, Site,
@@ -404,6 +405,106 @@ fn with_a_read_cache_what_was_written_last_is_read() {
         from_cache += check_across(seed, TINY, config, 1 + seed % 5, 200).1.units_read_from_cache;
     }
     assert!(from_cache > 5000, "{from_cache}");
+}
+
+/// Reads ahead what it likes, and too much.
+struct Reckless;
+
+impl Prefetch for Reckless {
+    fn ahead(&mut self, view: &mut PrefetchView<'_>) -> Option<Ahead> {
+        let (where_to, how_far) = (view.random(), view.random());
+        match how_far % 8 {
+            0 => Some(Ahead { first: u64::MAX - 3, count: u32::MAX }),
+            1 => Some(Ahead { first: 0, count: u32::MAX }),
+            2 => None,
+            3 | 4 => Some(Ahead { first: view.first() + u64::from(view.count()), count: 16 }),
+            _ => Some(Ahead { first: where_to % view.units(), count: 1 + (how_far >> 8) as u32 % 40 }),
+        }
+    }
+}
+
+// What was read ahead must not be returned once the unit was overwritten, deallocated or moved, be it on its way or there; and a read that waits
+// for it must not wait for ever.
+#[test]
+fn with_reading_ahead_what_was_written_last_is_read() {
+    let mut used = 0;
+    for seed in 0..12 {
+        for base in [Base::Empty, Base::Filled, Base::Steady] {
+            let prefetch = PrefetchPolicy::new("reckless", Some("1".into()), || Box::new(Reckless));
+            let read_cache_units = [1, 4, 32, 1000][seed as usize % 4];
+            let absorbs_parts = (seed % 3 == 0).then_some(3);
+            let admission = Policies::default().find(["always", "tiny-lfu"][seed as usize % 2]).unwrap();
+            let config = FtlConfig {
+                read_cache_units,
+                absorbs_parts,
+                prefetch: prefetch.clone(),
+                admission,
+                seed,
+                ..config(2 * 4 * 13 - 1, base)
+            };
+            let counters = check(seed, TINY, config, 1 + seed % 5, 400).1;
+            assert!(counters.units_read_ahead >= counters.units_read_ahead_used, "{counters:?}");
+            used += counters.units_read_ahead_used;
+            // With a map of pages, too, and across a link.
+            let geometry = Geometry { blocks: 64, pages: 16, ..TINY };
+            if base == Base::Filled {
+                let cached = FtlConfig {
+                    map_cache_pages: Some(1 + seed as u32 % 2),
+                    read_cache_units: 500,
+                    prefetch: prefetch.clone(),
+                    seed,
+                    ..self::config(7434, base)
+                };
+                used += check(seed, geometry, cached, 1 + seed % 3, 300).1.units_read_ahead_used;
+            }
+            if base == Base::Empty {
+                let config =
+                    FtlConfig { read_cache_units: 50, prefetch, seed, ..self::config(2 * 4 * 13 - 1, base) };
+                used += check_across(seed, TINY, config, 1 + seed % 5, 200).1.units_read_ahead_used;
+            }
+        }
+    }
+    assert!(used > 5000, "{used}");
+}
+
+/// Latencies of reads of these units, each begun some time after the last one ended; and units read ahead, and used of these.
+fn latencies(prefetch: &str, units: Vec<u64>) -> (Vec<Delay>, [u64; 2]) {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let prefetch = Policies::default().find(prefetch).unwrap();
+    let config = FtlConfig { read_cache_units: 64, prefetch, ..config(100, Base::Filled) };
+    let ftl = ftl(&clock, TINY, config);
+    executor
+        .run(async move {
+            let (spans, mut out, mut found) = (Spans::default(), Vec::new(), Vec::new());
+            for unit in units {
+                let before = clock.now();
+                ftl.read(SpanId::NONE, &spans, unit, 1, &mut out).await.unwrap();
+                assert_eq!(out, [stamp(unit, 0)]);
+                found.push(clock.now().since(before));
+                clock.sleep(Delay::from_us(30)).await;
+            }
+            let counters = ftl.counters();
+            (found, [counters.units_read_ahead, counters.units_read_ahead_used])
+        })
+        .unwrap()
+}
+
+// The purpose: who reads in order, slower than flash, waits for no flash from the fourth read on. Who does not pays nothing.
+#[test]
+fn sequential_reads_wait_for_no_flash_and_random_ones_are_as_before() {
+    let (found, [ahead, used]) = latencies("sequential:16", (0..100).collect());
+    // 300 cycles of 1 ns to translate, 80 ns for the map and for the data, 4 KiB at 10 GB/s.
+    let from_cache = Delay::from_ps(300_000 + 80_000 + 80_000 + 409_600);
+    let waits = found.iter().filter(|latency| **latency != from_cache).count();
+    println!("{waits} of 100 wait for flash; {ahead} read ahead, {used} of them used");
+    assert!(waits <= 6 && found[50..].iter().all(|latency| *latency == from_cache), "{found:?}");
+    assert_eq!((ahead, used), (97, 97));
+    let (without, none) = latencies("none", (0..100).collect());
+    assert!(without.iter().all(|latency| *latency > from_cache + Delay::from_us(40)));
+    let scattered: Vec<u64> = (0..99).map(|at| at * 37 % 100).collect();
+    let (at_random, [ahead, _]) = latencies("sequential:16", scattered.clone());
+    assert_eq!((at_random, ahead, none), (latencies("none", scattered).0, 0, [0, 0]));
 }
 
 // The purpose: flash is spared. The cache takes DRAM up to its limit, and a purge empties it.

@@ -94,7 +94,16 @@ fn read_cache(drives: &[MeasuredDrive<'_>]) -> ReadCacheSummary {
     let hits = counted(drives, |at| at.ftl.units_read_from_cache);
     let of_flash = |ftl: &FtlCounters| ftl.units_read - ftl.units_read_from_buffer - ftl.units_read_unmapped;
     let looked_up = counted(drives, |at| of_flash(&at.ftl));
-    ReadCacheSummary { hits, misses: looked_up - hits, hit_ratio: ratio(hits.into(), looked_up.into()) }
+    let reading_ahead = those(drives, |plan| !plan.policies.prefetch.is_default());
+    let ahead =
+        |of: fn(&FtlCounters) -> u64| reading_ahead.as_ref().map(|drives| counted(drives, |at| of(&at.ftl)));
+    ReadCacheSummary {
+        hits,
+        misses: looked_up - hits,
+        hit_ratio: ratio(hits.into(), looked_up.into()),
+        read_ahead: ahead(|ftl| ftl.units_read_ahead),
+        read_ahead_used: ahead(|ftl| ftl.units_read_ahead_used),
+    }
 }
 
 fn slc(drives: &[MeasuredDrive<'_>]) -> SlcSummary {

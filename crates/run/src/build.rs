@@ -506,6 +506,8 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
         extents: firmware.extents.as_ref().map(ExtentTree::config),
         absorbs_parts: firmware.absorb.map(units),
         read_cache_units: firmware.read_cache.map_or(0, units),
+        admission: plan.policies.admission.clone(),
+        prefetch: plan.policies.prefetch.clone(),
         checkpoint_units: firmware.checkpoint.of(plan.geometry.capacity_bytes / UNIT_BYTES as u64),
         upkeep: plan.profile.maintenance(&plan.geometry, &plan.policies.wear),
         steady_load: plan.steady_load,

@@ -5,8 +5,9 @@ use byteway_clock::random::fnv1a;
 use byteway_firmware::policy::stream::StreamProgram;
 use byteway_firmware::policy::victim::VictimProgram;
 use byteway_firmware::policy::{
-    self, DriveKind, Named, NoProgram, Policies, SchedulePolicy, ScheduleProgram, StreamPolicy,
-    SuspendPolicy, SuspendProgram, UnknownPolicy, VictimPolicy, WearPolicy, is_file,
+    self, AdmissionPolicy, DriveKind, Named, NoProgram, Policies, PrefetchPolicy, SchedulePolicy,
+    ScheduleProgram, StreamPolicy, SuspendPolicy, SuspendProgram, UnknownPolicy, VictimPolicy, WearPolicy,
+    is_file,
 };
 use byteway_program::elf::FileError;
 use byteway_text::error::suggest;
@@ -18,6 +19,8 @@ use std::path::Path;
 const VICTIM: &str = "firmware.gc.policy";
 const STREAMS: &str = "firmware.streams";
 const WEAR: &str = "firmware.wear.policy";
+const ADMISSION: &str = "firmware.admission";
+const PREFETCH: &str = "firmware.prefetch";
 const SCHEDULE: &str = "flash.schedule";
 const SUSPEND: &str = "flash.suspend.policy";
 
@@ -30,6 +33,10 @@ pub struct DrivePolicies {
     pub streams: StreamPolicy,
     /// That which `firmware.wear` names.
     pub wear: WearPolicy,
+    /// That which `firmware.admission` names.
+    pub admission: AdmissionPolicy,
+    /// That which `firmware.prefetch` names.
+    pub prefetch: PrefetchPolicy,
     /// That which `flash.schedule` names.
     pub schedule: SchedulePolicy,
     /// That which `flash.suspend.policy` names.
@@ -61,6 +68,8 @@ impl DrivePolicies {
             victim: victim(policies, &firmware.gc.policy, folder_of(VICTIM))?,
             streams: streams(policies, &firmware.streams, folder_of(STREAMS))?,
             wear: known(policies, WEAR, &firmware.wear_policy(), "")?,
+            admission: known(policies, ADMISSION, &firmware.admission, "")?,
+            prefetch: known(policies, PREFETCH, &firmware.prefetch, "")?,
             schedule: schedule(policies, &flash.schedule, folder_of(SCHEDULE))?,
             suspend: suspend(policies, flash.suspend.as_ref(), folder_of(SUSPEND))?,
         })
@@ -75,11 +84,13 @@ impl DrivePolicies {
         ) -> Option<AddedPolicy<'a>> {
             policy.hash().map(|hash| AddedPolicy { key, what, name: policy.name(), hash })
         }
-        let DrivePolicies { victim, streams, wear, schedule, suspend } = self;
+        let DrivePolicies { victim, streams, wear, admission, prefetch, schedule, suspend } = self;
         let of_firmware = [
             added(VICTIM, "victims", victim),
             added(STREAMS, "streams", streams),
             added(WEAR, "superblocks to wear", wear),
+            added(ADMISSION, "units of the read cache", admission),
+            added(PREFETCH, "units to read ahead", prefetch),
         ];
         let of_flash =
             [added(SCHEDULE, "next operations of dies", schedule), added(SUSPEND, "suspensions", suspend)];

@@ -5,11 +5,14 @@ mod theory;
 
 use crate::common::{assert_within, folder, round, scenario};
 use byteway::{
-    Filler, Opening, Priority, Schedule, ScheduleView, Stream, StreamCounts, StreamView, Suspend,
-    SuspendView, Victim, VictimView, Wear, WearView, WrongArgument,
+    Admission, AdmissionView, Ahead, Filler, Opening, Prefetch, PrefetchView, Priority, Schedule,
+    ScheduleView, Stream, StreamCounts, StreamView, Suspend, SuspendView, Victim, VictimView, Wear, WearView,
+    WrongArgument,
 };
 use byteway_explore::compare::fingerprint;
 use byteway_firmware::ftl::greedy_write_amplification;
+use byteway_firmware::policy::admission::SecondAccess;
+use byteway_firmware::policy::prefetch::Sequential;
 use byteway_program::assemble::{
     R0, R1, R2, R3, R4, R6, R7, R8, R9, alu64, assemble, exit, jump, load, mov, store,
 };
@@ -637,6 +640,110 @@ fn an_added_wear_policy_is_one_among_the_others() {
         let named = play(&scenario(&worn(&format!("{{ policy = \"{name}\" }}")))).unwrap();
         assert_eq!(play(&scenario(&worn(before))).unwrap(), named, "{name}");
     }
+}
+
+/// As a built-in policy; or it panics.
+struct Like<P> {
+    policy: P,
+    is_wrong: bool,
+}
+
+impl<P: Admission> Admission for Like<P> {
+    fn admits(&mut self, view: &mut AdmissionView<'_>) -> bool {
+        assert!(!self.is_wrong, "on purpose");
+        self.policy.admits(view)
+    }
+}
+
+impl<P: Prefetch> Prefetch for Like<P> {
+    fn ahead(&mut self, view: &mut PrefetchView<'_>) -> Option<Ahead> {
+        assert!(!self.is_wrong, "on purpose");
+        self.policy.ahead(view)
+    }
+}
+
+// Policies of the read cache are known by name, named in results, and refused, as the others are; and both need a read cache.
+#[test]
+fn an_added_policy_of_the_read_cache_is_one_among_the_others() {
+    let text = |cache: &str, key: &str, name: &str| {
+        let drive = format!(
+            "precondition = \"filled\"\noverride.firmware.read_cache = {cache}\noverride.{key} = \"{name}\""
+        );
+        let job = match key {
+            "firmware.prefetch" => "rw = \"read\"\niodepth = 1\ncount = 3000\n",
+            _ => "rw = \"randread\"\nrandom_distribution = \"zipf:1.1\"\niodepth = 4\ncount = 20000\n",
+        };
+        round(&drive, &format!("[[job]]\n{job}"))
+    };
+    let with = |text: &str, version: &str, is_wrong: bool| {
+        let admission = move |_: Option<&str>| {
+            Ok(Box::new(Like { policy: SecondAccess::default(), is_wrong }) as Box<dyn Admission>)
+        };
+        let prefetch = move |_: Option<&str>| {
+            Ok(Box::new(Like { policy: Sequential::new(64), is_wrong }) as Box<dyn Prefetch>)
+        };
+        let policies = Policies::default().with("own", "What missed before.", version, admission).with(
+            "own",
+            "What follows.",
+            version,
+            prefetch,
+        );
+        parse(text, &Options { policies, ..Options::default() })
+    };
+    for (key, like, other) in
+        [("firmware.admission", "second-access", "always"), ("firmware.prefetch", "sequential:64", "none")]
+    {
+        let of = |name: &str| text("\"1 MiB\"", key, name);
+        let own = with(&of("own"), "1", false).unwrap();
+        let summary = play(&own).unwrap();
+        let [row] = &summary.policies[..] else { panic!("{:?}", summary.policies) };
+        assert_eq!((row.key.as_str(), row.name.as_str(), row.hash.as_str()), (key, "own", "1"));
+        assert!(summary.notes.iter().any(|note| note.contains("are chosen by `own`")), "{summary:?}");
+        assert_eq!(figures(summary.clone()), figures(play(&scenario(&of(like))).unwrap()), "{key}");
+        assert_ne!(figures(summary), figures(play(&scenario(&of(other))).unwrap()), "{key}: it matters");
+        assert_ne!(fingerprint(&own).unwrap(), fingerprint(&with(&of("own"), "2", false).unwrap()).unwrap());
+        let failed = play(&with(&of("own"), "1", true).unwrap()).unwrap_err().to_string();
+        assert!(failed.contains("policy `own` failed: it panicked: on purpose"), "{failed}");
+        let unknown = with(&of("owm"), "1", false).unwrap_err();
+        assert!(unknown.what.contains("no policy `owm`") && unknown.help.contains("`own`"), "{unknown}");
+        let without = parse(&text("false", key, like), &Options::default()).unwrap_err();
+        assert!(
+            without.what.contains(key)
+                && without.what.contains("the drive has none")
+                && without.place.is_some(),
+            "{without}"
+        );
+        let default = round("precondition = \"filled\"\noverride.firmware.read_cache = \"1 MiB\"", "");
+        let named = of(other).replace(&format!("override.{key} = \"{other}\"\n"), "");
+        assert!(named.starts_with(default.trim_end()), "the default is left out");
+        assert_eq!(play(&scenario(&of(other))).unwrap(), play(&scenario(&named)).unwrap(), "the default");
+    }
+}
+
+/// Time from one read of 4 KiB to the next, one after the other, in microseconds; and units that were read ahead and never read by the host.
+fn read_latency(rw: &str, prefetch: &str) -> (f64, u64) {
+    let drive = format!(
+        "precondition = \"filled\"\noverride.firmware.read_cache = \"4 MiB\"\noverride.firmware.prefetch = \"{prefetch}\""
+    );
+    let job = format!("[[job]]\nrw = \"{rw}\"\niodepth = 1\ncount = 6000\n[measure]\nwarmup = 1000\n");
+    let summary = play(&scenario(&round(&drive, &job))).unwrap();
+    let cache = summary.upkeep.as_ref().unwrap().read_cache.unwrap();
+    // What the warm-up read ahead may be used later.
+    let wasted = cache.read_ahead.unwrap_or(0).saturating_sub(cache.read_ahead_used.unwrap_or(0));
+    (1e6 / summary.iops, wasted)
+}
+
+// What reading ahead is for: a host that reads in order waits for firmware and link, not for flash; one that reads at random finds the same
+// drive as without.
+#[test]
+fn sequential_reads_are_read_ahead_and_random_ones_are_not() {
+    let [without, with] = ["none", "sequential:64"].map(|prefetch| read_latency("read", prefetch));
+    println!("sequential: {without:?} us without, {with:?} us with");
+    assert!(with.0 < without.0 / 3.0, "{with:?} of {without:?}");
+    assert!(with.1 <= 128, "two windows at most are not used: {}", with.1);
+    let [without, with] = ["none", "sequential:64"].map(|prefetch| read_latency("randread", prefetch));
+    assert_eq!(with, without);
+    assert_eq!(with.1, 0);
 }
 
 /// Reads beside writes, on a drive with `more`.

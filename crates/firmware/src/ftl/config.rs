@@ -2,7 +2,7 @@
 
 use crate::ftl::space::Space;
 use crate::policy::stream::{STREAMS_MAX, StreamCounts};
-use crate::policy::{StreamPolicy, VictimPolicy, WearPolicy};
+use crate::policy::{AdmissionPolicy, PrefetchPolicy, StreamPolicy, VictimPolicy, WearPolicy};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_content::{BlockSize, Keep, UNIT_BYTES};
@@ -172,6 +172,10 @@ pub struct FtlConfig {
     pub absorbs_parts: Option<u32>,
     /// Capacity of the read cache in units, in addition to the write buffer; 0 for none.
     pub read_cache_units: u32,
+    /// Which units that the host reads it keeps.
+    pub admission: AdmissionPolicy,
+    /// What is read ahead of the host, into the read cache.
+    pub prefetch: PrefetchPolicy,
     /// Victim selection of garbage collection.
     pub gc: VictimPolicy,
     /// Streams of units: which of a die's open superblocks they go to.
@@ -312,6 +316,8 @@ impl Default for FtlConfig {
             write_buffer_units: 1024,
             absorbs_parts: None,
             read_cache_units: 0,
+            admission: AdmissionPolicy::default(),
+            prefetch: PrefetchPolicy::default(),
             gc: VictimPolicy::default(),
             streams: StreamPolicy::default(),
             gc_start_free_blocks: 2,
@@ -407,6 +413,9 @@ pub enum FtlError {
     /// The read cache exceeds its maximum.
     #[error("the read cache has {0} units of 4 KiB; at most {max} fit", max = FtlConfig::BUFFER_UNITS_MAX)]
     ReadCache(u32),
+    /// A policy of a read cache that the drive has not.
+    #[error("the {0} policy is of a read cache: the drive has none (read_cache_units is 0)")]
+    NoReadCache(&'static str),
     /// The maximum of absorbed parts is out of range.
     #[error("absorbs_parts is out of range: 1 to {max} units of 4 KiB", max = FtlConfig::BUFFER_UNITS_MAX)]
     Parts,

@@ -9,7 +9,7 @@ use crate::ftl::map::copies::Lending;
 use crate::ftl::map::extents::Log;
 use crate::ftl::power::Power;
 use crate::ftl::scratch::Scratch;
-use crate::ftl::signals::Signals;
+use crate::ftl::signals::{AheadSignals, Signals};
 use crate::ftl::space::Space;
 use crate::ftl::state::State;
 use crate::ftl::write::filling::Writer;
@@ -38,6 +38,10 @@ pub(super) struct Core {
     pub(super) space: Space,
     pub(super) room: Room,
     pub(super) locks: Locks,
+    /// DRAM holds the whole map, and nothing is read ahead.
+    pub(super) is_plain: bool,
+    /// The signals of reading ahead, if the drive does.
+    pub(super) ahead: Option<AheadSignals>,
     /// The map cache, unless DRAM holds the whole map.
     pub(super) cache: Option<Cache>,
     /// Memory lent for the map.
@@ -75,7 +79,7 @@ impl Core {
     /// Whether commands may complete within the call that brings them.
     #[inline]
     pub(super) fn is_at_once(&self) -> bool {
-        self.clock.is_immediate() && self.power.is_ready() && self.cache.is_none()
+        self.clock.is_immediate() && self.power.is_ready() && self.is_plain
     }
 
     /// Number of [`WorkKind::Translate`] charged for a look-up of `count` units: one for each unit, or for

@@ -22,6 +22,10 @@ byteway_clock::counters! {
         pub units_read_from_buffer: u64,
         /// Read units found in the read cache.
         pub units_read_from_cache: u64,
+        /// Units read ahead of the host, into the read cache.
+        pub units_read_ahead: u64,
+        /// Of these, those that the host has read from there.
+        pub units_read_ahead_used: u64,
         /// Read units that were unmapped, which read as zeroes without a flash read.
         pub units_read_unmapped: u64,
         /// Units deallocated by the host.

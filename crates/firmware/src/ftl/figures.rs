@@ -66,7 +66,10 @@ impl Ftl {
     pub fn policy_fault(&self) -> Option<String> {
         let state = self.0.state.borrow();
         let of_streams = || state.streams.as_ref().and_then(|streams| streams.fault());
-        state.blocks.policy_fault().or_else(of_streams).map(str::to_owned)
+        let of_cache = || state.read_cache.as_ref().and_then(|cache| cache.fault());
+        let of_ahead = || state.ahead.as_ref().and_then(|ahead| ahead.fault());
+        let of_blocks = state.blocks.policy_fault();
+        of_blocks.or_else(of_streams).or_else(of_cache).or_else(of_ahead).map(str::to_owned)
     }
 
     /// The drive's own array.

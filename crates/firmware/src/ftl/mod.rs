@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `space`, `base`, `blocks`, `buffer` | logical units, the initial layout, superblocks, the write buffer |
 //! | `map` | the map, and which of its pages are where |
+//! | `read_cache`, `reading_ahead` | what is kept in DRAM of what was read, and what is read ahead into it |
 //! | `state`, `core` | what each part owns, and where a unit is |
 //! | `signals`, `collectors`, `power` | signals between tasks, calls of collectors, what a power cut leaves |
 //! | `journal` | deallocations, in the system area; state of checkpoints |
@@ -46,6 +47,7 @@ mod operations;
 mod paging;
 mod power;
 mod read_cache;
+mod reading_ahead;
 mod recency;
 mod retire;
 mod scratch;
@@ -96,13 +98,15 @@ use collectors::Collectors;
 use durable::checkpoint::shut_down;
 use durable::{audit, medium};
 use host::part::MERGERS_MAX;
+use host::reader::READERS;
 use journal::Journal;
 use journal::checkpoints::Checkpoints;
 use map::copies::Lending;
 use map::{Cache, Mapping};
 use power::Power;
 use read_cache::ReadCache;
-use signals::Signals;
+use reading_ahead::ReadingAhead;
+use signals::{AheadSignals, Signals};
 use state::{EndOfLife, State};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -237,11 +241,13 @@ impl Ftl {
             journal: Journal::new(space),
             checkpoints: Checkpoints::default(),
             parts: Parts::new(config.absorbs_parts.unwrap_or(0), config.keep),
-            read_cache: (config.read_cache_units > 0).then(|| ReadCache::new(config.read_cache_units)),
+            read_cache: (config.read_cache_units > 0).then(|| ReadCache::new(&config)),
+            ahead: ReadingAhead::new(&config, dies),
             counters: FtlCounters::default(),
             end: EndOfLife::Healthy,
         };
         let cached = config.map_cache_pages;
+        let reads_ahead = state.ahead.is_some();
         let is_steady = config.base == Base::Steady;
         let is_bare = config.is_bare;
         let superseded =
@@ -257,6 +263,8 @@ impl Ftl {
             space,
             room: Room::new(clock, slots),
             locks: Locks::new(clock),
+            is_plain: cached.is_none() && !reads_ahead,
+            ahead: reads_ahead.then(|| AheadSignals::new(clock)),
             cache: cached.map(|_| Cache::new(clock, geometry.units_per_stripe())),
             lending: Lending::new(clock),
             idleness: Idleness::new(clock),
@@ -293,6 +301,9 @@ impl Ftl {
         if core.config.absorbs_parts.is_some() || has_parts {
             let mergers = 0..dies.min(MERGERS_MAX);
             tasks.extend(mergers.map(|_| clock.spawn("merger", host::part::run(core.clone()))));
+        }
+        if core.ahead.is_some() {
+            tasks.extend((0..READERS).map(|_| clock.spawn("reader", host::reader::run(core.clone()))));
         }
         tasks.push(clock.spawn("journal", journal::writer::run(core.clone())));
         tasks.push(clock.spawn("checkpoint", durable::checkpoint::run(core.clone())));

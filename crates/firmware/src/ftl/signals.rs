@@ -33,3 +33,17 @@ impl Signals {
         }
     }
 }
+
+/// Notifications of reading ahead.
+pub(super) struct AheadSignals {
+    /// Units are due.
+    pub(super) due: Notify,
+    /// Units have come, or will not.
+    pub(super) came: Notify,
+}
+
+impl AheadSignals {
+    pub(super) fn new(clock: &Clock) -> Self {
+        AheadSignals { due: Notify::new(clock), came: Notify::new(clock) }
+    }
+}

@@ -11,7 +11,8 @@ use crate::ftl::journal::Journal;
 use crate::ftl::journal::checkpoints::Checkpoints;
 use crate::ftl::map::Mapping;
 use crate::ftl::map::table::EntryKind;
-use crate::ftl::read_cache::{Origin, ReadCache};
+use crate::ftl::read_cache::{Found, Origin, ReadCache};
+use crate::ftl::reading_ahead::ReadingAhead;
 use crate::ftl::streams::Streams;
 use crate::ftl::write::filling::Filling;
 use crate::ftl::write::parts::{Parts, Patch};
@@ -33,6 +34,8 @@ pub(super) struct State {
     pub(super) parts: Parts,
     /// The read cache, if enabled.
     pub(super) read_cache: Option<ReadCache>,
+    /// What is read ahead, if the policy of that is to be asked.
+    pub(super) ahead: Option<Box<ReadingAhead>>,
     pub(super) counters: FtlCounters,
     /// Progress of the end of life.
     pub(super) end: EndOfLife,
@@ -119,9 +122,10 @@ impl State {
             UnitLocation::Buffered(_) => self.counters.units_read_from_buffer += 1,
             UnitLocation::Flash(ppa) | UnitLocation::Under(ppa, _) => {
                 if let Some(cache) = &mut self.read_cache
-                    && let Some(content) = cache.get(lpa, Origin::of(*ppa, &self.blocks))
+                    && let Some(Found { content, was_ahead }) = cache.get(lpa, Origin::of(*ppa, &self.blocks))
                 {
                     self.counters.units_read_from_cache += 1;
+                    self.counters.units_read_ahead_used += u64::from(was_ahead);
                     return UnitLocation::Buffered(match &found {
                         UnitLocation::Under(_, patch) => self.parts.over(patch, &content),
                         _ => content,

@@ -24,6 +24,13 @@ pub(in crate::ftl) fn validate(geometry: &Geometry, config: &FtlConfig) -> Resul
     if config.read_cache_units > FtlConfig::BUFFER_UNITS_MAX {
         return Err(FtlError::ReadCache(config.read_cache_units));
     }
+    if config.read_cache_units == 0 {
+        let asked =
+            [("admission", !config.admission.is_default()), ("prefetch", !config.prefetch.is_default())];
+        if let Some((policy, _)) = asked.into_iter().find(|(_, is_asked)| *is_asked) {
+            return Err(FtlError::NoReadCache(policy));
+        }
+    }
     if !config.regions.is_sorted_by(|a, b| a.first_unit < b.first_unit) {
         return Err(FtlError::Regions);
     }

@@ -6,17 +6,23 @@
 //! |---|---|
 //! | [`victim`] | which superblock garbage collection empties next |
 //! | [`stream`] | which of a die's open superblocks a write goes to |
+//! | [`admission`] | which units the read cache keeps |
+//! | [`prefetch`] | what is read ahead of the host |
 //! | [`wear`] | which free superblock is opened, and whose data are moved so that it wears, too |
 //!
 //! Those of a die are in `flash` ([`byteway_flash::policy`]). A policy has a name in scenarios. [`Policies`] adds names to the built-in ones, of all
 //! kinds.
 
+pub mod admission;
 mod file;
+mod hash;
 mod policies;
+pub mod prefetch;
 pub mod stream;
 pub mod victim;
 pub mod wear;
 
+pub use admission::{Admission, AdmissionPolicy, AdmissionView, MadeAdmission};
 pub use byteway_flash::policy::{
     MadeSchedule, MadeSuspend, OperationKind, Schedule, SchedulePolicy, ScheduleProgram, ScheduleView,
     Suspend, SuspendPolicy, SuspendProgram, SuspendView, Waiting,
@@ -24,6 +30,7 @@ pub use byteway_flash::policy::{
 pub use byteway_policy::{Kind, Made, Named, UnknownPolicy, WrongArgument, is_file};
 pub use file::NoProgram;
 pub use policies::{DriveKind, Policies};
+pub use prefetch::{Ahead, MadePrefetch, Prefetch, PrefetchPolicy, PrefetchView};
 pub use stream::{Filler, MadeStream, Source, Stream, StreamCounts, StreamPolicy, StreamView};
 pub use victim::{Candidate, MadeVictim, Victim, VictimPolicy, VictimView};
 pub use wear::{ClosedBlock, MadeWear, Opening, Wear, WearPolicy, WearView, WornBlock};

@@ -1,5 +1,7 @@
 //! Policies by their names in scenarios.
 
+use super::admission::Admission;
+use super::prefetch::Prefetch;
 use super::stream::Stream;
 use super::victim::Victim;
 use super::wear::Wear;
@@ -55,6 +57,8 @@ kinds! {
     victims: Victim,
     streams: Stream,
     wear: Wear,
+    admissions: Admission,
+    prefetches: Prefetch,
     schedules: Schedule,
     suspends: Suspend,
 }

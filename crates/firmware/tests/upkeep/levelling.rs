@@ -28,7 +28,7 @@ impl Wear {
         let mut erases = Vec::new();
         ftl.flash().each_erases(|count| erases.push(count));
         let mean = erases.iter().map(|count| f64::from(*count)).sum::<f64>() / erases.len() as f64;
-        let squares = erases.iter().map(|count| (f64::from(*count) - mean).powi(2)).sum::<f64>();
+        let squares = erases.iter().map(|count| libm::pow(f64::from(*count) - mean, 2.0)).sum::<f64>();
         Wear {
             mean,
             variation: libm::sqrt(squares / erases.len() as f64) / mean,

@@ -82,6 +82,12 @@ pub struct ReadCacheSummary {
     pub misses: u64,
     /// Hits divided by the sum of both.
     pub hit_ratio: f64,
+    /// Units read ahead of the host, if the drive reads ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead: Option<u64>,
+    /// Of these, units that the host has read from the cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead_used: Option<u64>,
 }
 
 /// Use of blocks with one bit per cell.
@@ -266,6 +272,10 @@ impl UpkeepSummary {
         if let Some(cache) = &self.read_cache {
             count("read cache hits, units", cache.hits);
             count("read cache misses, units", cache.misses);
+            if let (Some(ahead), Some(used)) = (cache.read_ahead, cache.read_ahead_used) {
+                count("units read ahead", ahead);
+                count("units read ahead that the host read", used);
+            }
         }
         if let Some(slc) = &self.slc {
             count("units programmed in SLC mode", slc.units_programmed);
@@ -355,7 +365,13 @@ mod tests {
         let all = UpkeepSummary {
             programmed: ProgramRow::all(&[("host", 1000), ("levelling", 50)], 1000 * 4096),
             map_cache: Some(MapCacheSummary::new(512, 10, 30, 4, Some(17))),
-            read_cache: Some(ReadCacheSummary { hits: 4321, misses: 1, hit_ratio: 0.99 }),
+            read_cache: Some(ReadCacheSummary {
+                hits: 4321,
+                misses: 1,
+                hit_ratio: 0.99,
+                read_ahead: Some(5678),
+                read_ahead_used: Some(4312),
+            }),
             slc: Some(SlcSummary { units_programmed: 7, units_read: 8, units_folded: 9 }),
             suspends: Some(1234),
             retry: Some(RetrySummary::new(1000, &[50, 9, 3], 77, 0)),
@@ -370,6 +386,8 @@ mod tests {
             "from host",
             " 17",
             "4,321",
+            "5,678",
+            "4,312",
             "folded",
             "1,234",
             "10.0 %",

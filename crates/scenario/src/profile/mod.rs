@@ -325,6 +325,18 @@ pub struct Firmware {
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<Bytes>")]
     pub read_cache: Option<Bytes>,
+    /// Which units that the host reads the read cache keeps: the name of a policy. Requires `read_cache`.
+    #[serde(
+        default = "by_default::<dyn policy::Admission>",
+        skip_serializing_if = "is_default::<dyn policy::Admission>"
+    )]
+    pub admission: String,
+    /// What is read ahead of the host, into the read cache: the name of a policy. Requires `read_cache`.
+    #[serde(
+        default = "by_default::<dyn policy::Prefetch>",
+        skip_serializing_if = "is_default::<dyn policy::Prefetch>"
+    )]
+    pub prefetch: String,
     /// Host memory that the drive requests for pages of the map in addition to those in DRAM (Host Memory
     /// Buffer). Requires `map_cache`. Omitted or false: none.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
@@ -1085,6 +1097,18 @@ pub fn profile_schema(policies: &Policies) -> serde_json::Value {
         "/Firmware/properties/streams",
         "Which open superblock a write goes to.",
         policies.each::<dyn Stream>().chain(own),
+    );
+    describe(
+        &mut defs,
+        "/Firmware/properties/admission",
+        "Which units that the host reads the read cache keeps. Requires `read_cache`.",
+        policies.each::<dyn policy::Admission>(),
+    );
+    describe(
+        &mut defs,
+        "/Firmware/properties/prefetch",
+        "What is read ahead of the host, into the read cache. Requires `read_cache`.",
+        policies.each::<dyn policy::Prefetch>(),
     );
     describe(
         &mut defs,

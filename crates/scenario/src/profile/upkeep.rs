@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, MAP_UNIT_BYTES, SECOND, fault, within};
 use super::switch::{self, Switch};
-use super::{Firmware, Gc, Geometry, Profile, delay};
+use super::{Firmware, Gc, Geometry, Profile, delay, is_default};
 use byteway_clock::Delay;
 use byteway_firmware::policy::{self, Named, WearPolicy};
 use byteway_firmware::{ExtentConfig, Maintenance};
-use byteway_text::units::{Age, Bytes, Percent, Picos};
+use byteway_text::units::{Age, Bytes, Percent, Picos, excerpt};
 
 /// Wear leveling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -165,6 +165,17 @@ impl Firmware {
         }
         if let Some(bytes) = self.read_cache {
             within("firmware.read_cache", bytes, Bytes(MAP_UNIT_BYTES), Bytes(16 << 30))?;
+        }
+        if self.read_cache.is_none() {
+            let named = [
+                ("firmware.admission", &self.admission, is_default::<dyn policy::Admission>(&self.admission)),
+                ("firmware.prefetch", &self.prefetch, is_default::<dyn policy::Prefetch>(&self.prefetch)),
+            ];
+            if let Some((key, name, _)) = named.into_iter().find(|(.., is_default)| !is_default) {
+                let what =
+                    format!("`{key}` = `{}` is of a read cache, and the drive has none", excerpt(name));
+                return Err(fault(key, what, "set `firmware.read_cache`, or leave it out"));
+            }
         }
         if let Some(bytes) = self.host_buffer {
             within("firmware.host_buffer", bytes, Bytes(MAP_UNIT_BYTES), Bytes(4 << 30))?;

@@ -183,7 +183,12 @@ fn upkeep() -> UpkeepSummary {
     UpkeepSummary {
         programmed: ProgramRow::all(&causes, 78_300),
         map_cache: Some(MapCacheSummary::new(512, 250_000, 31_000, 5_900, Some(20_000))),
-        read_cache: Some(ReadCacheSummary { hits: 30_000, misses: 191_420, hit_ratio: 0.135 }),
+        read_cache: Some(ReadCacheSummary {
+            hits: 30_000,
+            misses: 191_420,
+            hit_ratio: 0.135,
+            ..ReadCacheSummary::default()
+        }),
         slc: None,
         suspends: Some(12_400),
         retry: Some(RetrySummary::new(191_420, &[24_100, 5_200, 700, 90, 3], 37_000, 0)),

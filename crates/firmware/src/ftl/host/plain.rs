@@ -1,4 +1,4 @@
-//! Fast path for reads and writes of one unit with the whole map in DRAM, as nearly all host I/Os are. Each
+//! Fast path for reads and writes of one unit with the whole map in DRAM and nothing read ahead, as nearly all host I/Os are. Each
 //! wait is a leaf, so that a poll runs through one state machine instead of one for each layer. Results,
 //! times and order of events equal those of [`Ftl::read`](crate::Ftl::read) and
 //! [`Ftl::write`](crate::Ftl::write), which handle all other cases.
@@ -21,7 +21,7 @@ use byteway_flash::Priority;
 /// Whether the fast path applies.
 #[inline]
 pub(in crate::ftl) fn is_plain(core: &Core, route: Route) -> bool {
-    route == Route::OWN && !core.placement.is_apart() && core.cache.is_none() && core.power.is_ready()
+    route == Route::OWN && !core.placement.is_apart() && core.is_plain && core.power.is_ready()
 }
 
 /// [`Ftl::read_one`](crate::Ftl::read_one).

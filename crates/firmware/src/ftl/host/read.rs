@@ -4,6 +4,7 @@ use crate::ftl::collect::background::attend;
 use crate::ftl::collect::refresh::note_read;
 use crate::ftl::config::MediaError;
 use crate::ftl::core::Core;
+use crate::ftl::host::ahead::attend_read;
 use crate::ftl::paging::page::look_up;
 use crate::ftl::paging::reach::Access;
 use crate::ftl::read_cache::Origin;
@@ -36,6 +37,9 @@ pub(in crate::ftl) async fn read(
     let operations = count.div_ceil(core.geometry.units_per_stripe()).into();
     core.placement.command_data_end(&core.clock, context, spans, operations).await;
     core.state.borrow_mut().counters.units_read += u64::from(count);
+    if core.ahead.is_some() {
+        attend_read(core, context.span, spans, first, count).await;
+    }
     if count == 1 {
         if core.cache.is_some() {
             look_up(core, context, spans, core.space.page_of(first), Access::Read).await;
@@ -237,7 +241,7 @@ pub(super) fn keep_read(core: &Core, lpa: u64, origin: Option<Origin>, content: 
 
 /// The group of the stripe that contains `ppa`: one of the last few that are not yet submitted, or a new
 /// one.
-fn group(core: &Core, groups: &mut Vec<Group>, submitted: usize, ppa: Ppa) -> u32 {
+pub(super) fn group(core: &Core, groups: &mut Vec<Group>, submitted: usize, ppa: Ppa) -> u32 {
     let first = core.geometry.stripe_start(ppa);
     let bit = 1 << core.geometry.unit_of_stripe(ppa);
     let from = groups.len().saturating_sub(GROUPS_BACK).max(submitted);

@@ -1,4 +1,5 @@
 use super::view::{Stream, StreamCounts, StreamView};
+use crate::policy::hash::hash;
 
 /// Hot and cold data of the host, told apart by several Bloom filters of recent writes (Park and Du, "Hot Data Identification for
 /// Flash-based Storage Systems Using Multiple Bloom Filters", MSST 2011).
@@ -76,11 +77,7 @@ impl HotCold {
 
 /// The two bits of a unit: word and bit.
 fn bits(words: usize, unit: u64) -> [(usize, u64); 2] {
-    // The finalizer of SplitMix64: its two halves are as good as two hash functions.
-    let mut hash = unit.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^= hash >> 31;
+    let hash = hash(unit);
     [hash, hash >> 32].map(|hash| {
         let at = (hash as u32 as usize) & (words * 64 - 1);
         (at / 64, 1 << (at % 64))
