@@ -1,4 +1,7 @@
 //! The task of a command slot: it executes one command after another, from parsing to completion.
+//!
+//! Tasks are made with the controller, not with each command: a command then allocates nothing, and the slots are the
+//! limit of commands in execution. An Abort finds its target among them.
 
 use crate::controller::admin;
 use crate::controller::command::context::{Context, Reply};

@@ -175,6 +175,7 @@ fn take_batch(
         core.port.spans().charge(span, core.clock.now(), Stage::Doorbell);
         places.push(EntryResources { permit, slot, span });
     }
+    debug_assert_eq!(places.len(), count as usize, "each entry of a batch has its resources");
     // From here to `end_read` completions report this entry as still in use (SQHD).
     queue.begin_read(first);
     Batch { queue, first, places: std::mem::take(places), methods }

@@ -1,4 +1,8 @@
 //! Submission and completion queues, as the controller sees them (NVMe Base 2.1, 3.3).
+//!
+//! A command takes the slot of its completion when it is fetched, and not when it ends: a command that has ended never
+//! waits for the host to consume completions while it holds a command slot and its buffers. The price is that a queue
+//! fetches no more commands than it has free completions, though some of them would take long.
 
 use byteway_clock::{Clock, Notify, SpanId, Time};
 use byteway_wire::nvme::vendor::Methods;
@@ -113,6 +117,7 @@ impl CompletionQueue {
         if next == 0 {
             self.phase.set(!phase);
         }
+        debug_assert!(next < self.entries, "the tail is within the ring");
         self.tail.set(next);
         // The host chose the base: near the end of the address space the address wraps, to where no memory is.
         (self.base.wrapping_add(u64::from(tail) * Cqe::SIZE as u64), phase)
@@ -286,6 +291,7 @@ impl SubmissionQueue {
     pub fn consume(&self, count: u32) {
         debug_assert!(count <= self.waiting(), "only submitted entries can be consumed");
         self.head.set(self.after(self.head.get(), count));
+        debug_assert!(self.head.get() < self.entries, "the head is within the ring");
     }
 
     /// The index `count` entries after `slot`; `count` is at most the size of the ring.
@@ -296,6 +302,7 @@ impl SubmissionQueue {
 
     /// Notes that a read of the entries from `first` on is in flight.
     pub fn begin_read(&self, first: u32) {
+        debug_assert!(first < self.entries, "a read begins within the ring");
         self.reads.borrow_mut().push(first);
     }
 
@@ -451,6 +458,7 @@ impl Permit {
         debug_assert!(!self.is_lent.get(), "a command completes without a completion slot");
         let cq = &queue.completion_queue;
         let (first, phase, count) = (cq.tail.get(), cq.phase.get(), 1 + self.behind.get());
+        debug_assert!(count < cq.entries, "a result wraps over its own completion");
         let run = SlotRun { base: cq.base, entries: cq.entries, first, phase, count };
         for _ in 0..count {
             cq.advance();

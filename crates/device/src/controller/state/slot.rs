@@ -135,6 +135,7 @@ impl Slot {
 
     /// Clears the slot: the command has ended with `first`; of a fused operation the second has ended with `second`.
     pub fn clear(&self, first: Status, second: Status) {
+        debug_assert!(self.running.get().is_some(), "a command ends in a slot that runs none");
         self.running.set(None);
         self.ended_with.set([first, second]);
         self.turn.set(self.turn.get() + 1);
@@ -224,7 +225,13 @@ impl Slots {
 
     /// Takes a free slot.
     pub fn take(&self, admin: bool) -> Option<u32> {
-        if admin { self.free_admin.borrow_mut().pop() } else { self.free_io.borrow_mut().pop() }
+        let free = if admin { &self.free_admin } else { &self.free_io };
+        let index = free.borrow_mut().pop();
+        debug_assert!(
+            index.is_none_or(|index| self.at(index).queue().is_none()),
+            "a free slot runs a command"
+        );
+        index
     }
 
     /// Frees slot `index`.
