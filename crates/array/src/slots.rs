@@ -206,7 +206,8 @@ impl Slots {
 
     /// All `stripes` of a slot are durable, if its present member has them. Returns whether it is active now.
     pub(crate) fn complete(&mut self, slot: usize, stripes: u64) -> bool {
-        let is_rebuilt = self.states[slot] == SlotState::Rebuilding { mark: stripes } && !self.is_broken;
+        let is_whole = |state| matches!(state, SlotState::Rebuilding { mark } if mark >= stripes);
+        let is_rebuilt = is_whole(self.states[slot]) && !self.is_broken;
         if is_rebuilt {
             self.states[slot] = SlotState::Active;
         }

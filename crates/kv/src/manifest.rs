@@ -213,7 +213,7 @@ impl Manifest {
         segments.dedup();
         numbers.sort_unstable();
         numbers.dedup();
-        counters.iter().all(|number| (1..=SEQUENCE_MAX).contains(number))
+        counters.iter().all(|number| (1..SEQUENCE_MAX).contains(number))
             && (1..=TABLES_MAX).contains(&next_table)
             && self.mount < u32::MAX / 2
             && sums.iter().all(|sum| sum.unsigned_abs() <= SEQUENCE_MAX)

@@ -92,15 +92,15 @@ fn map_lookups(drives: &[MeasuredDrive<'_>]) -> MapCacheSummary {
 
 fn read_cache(drives: &[MeasuredDrive<'_>]) -> ReadCacheSummary {
     let hits = counted(drives, |at| at.ftl.units_read_from_cache);
-    let of_flash = |ftl: &FtlCounters| ftl.units_read - ftl.units_read_from_buffer - ftl.units_read_unmapped;
-    let looked_up = counted(drives, |at| of_flash(&at.ftl));
+    // Both are counted in the same instant: a read that has begun, and waits, is in neither.
+    let misses = counted(drives, |at| at.ftl.units_not_in_cache);
     let reading_ahead = those(drives, |plan| !plan.policies.prefetch.is_default());
     let ahead =
         |of: fn(&FtlCounters) -> u64| reading_ahead.as_ref().map(|drives| counted(drives, |at| of(&at.ftl)));
     ReadCacheSummary {
         hits,
-        misses: looked_up - hits,
-        hit_ratio: ratio(hits.into(), looked_up.into()),
+        misses,
+        hit_ratio: ratio(hits.into(), (hits + misses).into()),
         read_ahead: ahead(|ftl| ftl.units_read_ahead),
         read_ahead_used: ahead(|ftl| ftl.units_read_ahead_used),
     }

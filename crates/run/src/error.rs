@@ -27,11 +27,16 @@ pub enum RunError {
     /// A drive whose firmware runs on the host does not start.
     #[error("the drive's firmware cannot be started on the host")]
     NotHosted(#[source] HostedError),
-    /// A policy, or a transfer method, that is not built in did what it must not: the figures are not of it.
+    /// A policy that is not built in did what it must not: the figures are not of it.
     #[error(
         "{0}\n  help: correct the policy: docs/tasks/write-a-policy.md says what it is asked and told, and what it may answer"
     )]
     Policy(String),
+    /// A transfer method that is not built in did what it must not.
+    #[error(
+        "{0}\n  help: correct the method: docs/tasks/write-a-transfer-method.md says what it is asked and told, and what it may answer"
+    )]
+    TransferMethod(String),
     /// Interrupted before the drives were ready: there are no results.
     #[error("{Interrupted}")]
     Interrupted,
@@ -140,7 +145,7 @@ where
 {
     fn from(error: IoError<E>) -> Self {
         match error {
-            IoError::Method(fault) => RunError::Policy(fault.to_owned()),
+            IoError::Method(fault) => RunError::TransferMethod(fault.to_owned()),
             error => RunError::Io(error.into()),
         }
     }
@@ -154,7 +159,7 @@ impl RunError {
     /// Of a key-value operation of a job.
     pub(crate) fn of_pairs(job: &JobPlan, source: AnyIoError) -> RunError {
         match source {
-            IoError::Method(fault) => RunError::Policy(fault.to_owned()),
+            IoError::Method(fault) => RunError::TransferMethod(fault.to_owned()),
             source => RunError::PairIo { job: job.name.clone(), source },
         }
     }

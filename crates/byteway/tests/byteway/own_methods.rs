@@ -195,7 +195,7 @@ fn a_wrong_choice_ends_the_run_and_names_the_method() {
     ];
     let job = "rw = 'randwrite'\nbs = '200 B'\ncount = 1000\niodepth = 4\nnumjobs = 2";
     let says = |found: Result<Summary, RunError>| match found {
-        Err(RunError::Policy(fault)) => fault,
+        Err(RunError::TransferMethod(fault)) => fault,
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it ran"),
     };

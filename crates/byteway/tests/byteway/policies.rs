@@ -746,6 +746,59 @@ fn sequential_reads_are_read_ahead_and_random_ones_are_not() {
     assert_eq!(with.1, 0);
 }
 
+// Reads that wait for what is on its way lie on both sides of the end of the warm-up: hits without a look-up made more hits than look-ups.
+#[test]
+fn what_is_looked_up_is_found_or_not_at_any_depth_and_warm_up() {
+    for (depth, bs, warmup) in
+        [(64, "4 KiB", 1000), (64, "4 KiB", 1500), (64, "4 KiB", 2900), (16, "16 KiB", 2000)]
+    {
+        let drive = "precondition = \"filled\"\noverride.firmware.read_cache = \"4 MiB\"\noverride.firmware.prefetch = \"sequential:64\"";
+        let job = format!(
+            "[[job]]\nrw = \"read\"\nbs = \"{bs}\"\niodepth = {depth}\nruntime = \"3 ms\"\n[measure]\nwarmup = \"{warmup} us\"\n"
+        );
+        let summary = play(&scenario(&round(drive, &job))).unwrap();
+        let cache = summary.upkeep.as_ref().unwrap().read_cache.unwrap();
+        assert!(cache.hits > 0 && cache.misses < 10_000, "{cache:?}");
+        assert!(cache.hit_ratio > 0.5 && cache.hit_ratio <= 1.0, "{cache:?}");
+    }
+}
+
+// A write of a part reads the rest of its unit, which no host has asked for: it made more look-ups than reads.
+#[test]
+fn a_part_of_a_unit_is_written_beside_a_read_cache() {
+    for (filled, job) in [
+        ("empty", "rw = \"write\"\ncount = 1"),
+        ("filled", "rw = \"randrw\"\nsize = \"64 KiB\"\ncount = 2000"),
+    ] {
+        let drive = format!(
+            "lba_size = \"512 B\"\nprecondition = \"{filled}\"\noverride.firmware.read_cache = \"1 MiB\""
+        );
+        let summary = play(&scenario(&round(&drive, &format!("[[job]]\nbs = \"512 B\"\n{job}\n")))).unwrap();
+        let cache = summary.upkeep.as_ref().unwrap().read_cache.unwrap();
+        assert!(cache.misses < 10_000 && cache.hit_ratio <= 1.0, "{cache:?}");
+    }
+}
+
+// Streams of others set out windows over a read's range again and again: whoever waited for each of them would not come to its end.
+#[test]
+fn a_long_read_waits_for_no_window_that_set_out_after_it() {
+    let mean = |prefetch: &str| {
+        let drive = format!(
+            "precondition = \"filled\"\noverride.firmware.read_cache = \"1 MiB\"\noverride.firmware.prefetch = \"{prefetch}\""
+        );
+        let streams: String = (0..8).map(|number| {
+            format!("[[job]]\nname = \"stream-{number}\"\nrw = \"read\"\nsize = \"2 MiB\"\niodepth = 1\nruntime = \"20 ms\"\n")
+        }).collect();
+        let long = "[[job]]\nname = \"long\"\nrw = \"randread\"\nbs = \"128 KiB\"\nsize = \"2 MiB\"\niodepth = 1\nruntime = \"20 ms\"\n";
+        let summary = play(&scenario(&round(&drive, &format!("{long}{streams}")))).unwrap();
+        let job = summary.jobs.iter().find(|job| job.name == "long").unwrap();
+        job.read.as_ref().unwrap().latency.mean_ns
+    };
+    let [without, with] = ["none", "sequential:64"].map(mean);
+    println!("{without} ns without, {with} ns with");
+    assert!(with < 1.5 * without, "{with} ns, and {without} without reading ahead");
+}
+
 /// Reads beside writes, on a drive with `more`.
 fn mixed(more: &str) -> String {
     let drive =

@@ -178,6 +178,8 @@ pub(in crate::ftl) struct Blocks {
     /// Levels wear, if it is to be asked; and whether it moves data.
     leveller: Option<Asked<dyn Wear, Random>>,
     levels: bool,
+    /// Superblocks of a die that may be moved while none is erased for another reason.
+    moves_most: u32,
 }
 
 /// Consequence of a superblock's failure.
@@ -207,7 +209,14 @@ impl Blocks {
         let wear = &upkeep.wear;
         let mut leveller = (!wear.is_default())
             .then(|| Asked::new("wear policy", wear, Rng::new(config.seed).stream("wear-levelling")));
-        let moves = |asked: &mut Asked<dyn Wear, Random>| asked.ask(|policy, _| Ok(policy.moves()));
+        let said = wear.says(|wear| wear.moves()).unwrap_or(false);
+        // A superblock was set aside for what is moved, or none was.
+        let moves = |asked: &mut Asked<dyn Wear, Random>| {
+            asked.ask(|policy, _| match policy.moves() == said {
+                true => Ok(said),
+                false => Err("it says now that it moves data, and now that it does not".to_owned()),
+            })
+        };
         let levels = leveller.as_mut().and_then(moves).unwrap_or(false);
         let marks: Vec<Marks> = (0..total).map(|block| marks(BlockId(block))).collect();
         let mut blocks = Blocks {
@@ -230,6 +239,8 @@ impl Blocks {
             chooser: Asked::new("victim policy", &config.gc, Rng::new(config.seed).stream("victims")),
             leveller,
             levels,
+            // A user's policy that always names one would keep a die busy for ever; the built-in ones come to an end.
+            moves_most: if wear.hash().is_some() { geometry.blocks } else { u32::MAX },
         };
         for die in 0..geometry.dies() {
             let lost = blocks.normal(die).filter(|block| blocks.is_bad(*block)).count() as u32;
@@ -716,6 +727,11 @@ impl Blocks {
         let (index, block) = waiting.filter(fits).min_by_key(|(_, block)| self.valid(*block))?;
         self.dies[die as usize].refreshing.remove(index);
         Some(block)
+    }
+
+    /// Superblocks of a die that may be moved so that they wear alike, while none is erased for another reason.
+    pub(in crate::ftl) fn moves_most(&self) -> u32 {
+        self.moves_most
     }
 
     /// Whether data are moved so that superblocks wear alike.

@@ -87,7 +87,7 @@ impl Maintenance {
 
     /// Whether cold data are moved to superblocks of their own.
     pub(in crate::ftl) fn has_cold(&self) -> bool {
-        self.refresh.is_some() || self.wear.make().moves()
+        self.refresh.is_some() || self.wear.says(|wear| wear.moves()).unwrap_or(false)
     }
 }
 
@@ -353,8 +353,8 @@ pub enum FtlError {
     Flash(#[from] FlashError),
     /// The user capacity leaves too little spare for garbage collection.
     #[error(
-        "{user_units} units of 4 KiB leave too little spare area: {blocks} superblocks a die take at most {most}; \
-         lower the capacity or add blocks"
+        "{user_units} units of 4 KiB leave too little spare area: {blocks} superblocks a die take at most {most}; lower the capacity, or add \
+         blocks (`flash.blocks`), of which {needed} are the least: some are kept open for data that are moved for wear or age, and for streams"
     )]
     TooLarge {
         /// The requested capacity.
@@ -363,6 +363,8 @@ pub enum FtlError {
         blocks: u32,
         /// The largest possible capacity.
         most: u64,
+        /// Superblocks of a die that it takes at least.
+        needed: u64,
     },
     /// The streams leave too little spare for garbage collection.
     #[error(
@@ -557,9 +559,9 @@ mod tests {
     fn errors_name_the_value_and_the_bound() {
         let text = |error: FtlError| error.to_string();
         assert_eq!(
-            text(FtlError::TooLarge { user_units: 100, blocks: 8, most: 90 }),
-            "100 units of 4 KiB leave too little spare area: 8 superblocks a die take at most 90; lower the \
-             capacity or add blocks"
+            text(FtlError::TooLarge { user_units: 100, blocks: 8, most: 90, needed: 9 }),
+            "100 units of 4 KiB leave too little spare area: 8 superblocks a die take at most 90; lower the capacity, or add blocks \
+             (`flash.blocks`), of which 9 are the least: some are kept open for data that are moved for wear or age, and for streams"
         );
         assert_eq!(
             text(FtlError::Thresholds { start: 1, reserve: 2 }),

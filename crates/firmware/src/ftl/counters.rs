@@ -22,6 +22,8 @@ byteway_clock::counters! {
         pub units_read_from_buffer: u64,
         /// Read units found in the read cache.
         pub units_read_from_cache: u64,
+        /// Read units that are in flash, and were not in the read cache, of a drive that has one.
+        pub units_not_in_cache: u64,
         /// Units read ahead of the host, into the read cache.
         pub units_read_ahead: u64,
         /// Of these, those that the host has read from there.

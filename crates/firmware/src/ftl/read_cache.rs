@@ -99,6 +99,11 @@ impl ReadCache {
         self.index.get(&lpa).is_some_and(|index| self.frames[*index as usize].origin == origin)
     }
 
+    /// Whether the cache has a unit, be it of now or of before.
+    pub(in crate::ftl) fn holds(&self, lpa: u64) -> bool {
+        self.index.contains_key(&lpa)
+    }
+
     /// Whether a unit is cached because it was read ahead, and the host has not read it yet.
     pub(in crate::ftl) fn is_ahead(&self, lpa: u64) -> bool {
         self.index.get(&lpa).is_some_and(|index| self.frames[*index as usize].is_ahead)

@@ -121,16 +121,18 @@ impl State {
             UnitLocation::Nowhere => self.counters.units_read_unmapped += 1,
             UnitLocation::Buffered(_) => self.counters.units_read_from_buffer += 1,
             UnitLocation::Flash(ppa) | UnitLocation::Under(ppa, _) => {
-                if let Some(cache) = &mut self.read_cache
-                    && let Some(Found { content, was_ahead }) = cache.get(lpa, Origin::of(*ppa, &self.blocks))
-                {
-                    self.counters.units_read_from_cache += 1;
-                    self.counters.units_read_ahead_used += u64::from(was_ahead);
-                    return UnitLocation::Buffered(match &found {
-                        UnitLocation::Under(_, patch) => self.parts.over(patch, &content),
-                        _ => content,
-                    });
-                }
+                let Some(cache) = &mut self.read_cache else { return found };
+                let Some(Found { content, was_ahead }) = cache.get(lpa, Origin::of(*ppa, &self.blocks))
+                else {
+                    self.counters.units_not_in_cache += 1;
+                    return found;
+                };
+                self.counters.units_read_from_cache += 1;
+                self.counters.units_read_ahead_used += u64::from(was_ahead);
+                return UnitLocation::Buffered(match &found {
+                    UnitLocation::Under(_, patch) => self.parts.over(patch, &content),
+                    _ => content,
+                });
             }
         }
         found

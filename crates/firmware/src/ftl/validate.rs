@@ -106,10 +106,10 @@ pub(in crate::ftl) fn check_capacity(
     }
     let (user_units, blocks) = (config.user_units, geometry.blocks);
     let most = most.saturating_sub(held - user_units);
-    if streams == StreamCounts::SEPARATE {
-        return Err(FtlError::TooLarge { user_units, blocks, most });
-    }
     let needed = held.div_ceil(of_block * dies) + without;
+    if streams == StreamCounts::SEPARATE {
+        return Err(FtlError::TooLarge { user_units, blocks, most, needed });
+    }
     let (policy, streams) = (config.streams.name().to_owned(), streams.host + streams.collector);
     Err(FtlError::ManyStreams { user_units, policy, streams, needed, blocks, most })
 }

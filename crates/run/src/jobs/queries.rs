@@ -83,7 +83,7 @@ fn of_job(job: &str) -> impl Fn(SessionError) -> RunError + '_ {
         SessionError::Input(error) => {
             RunError::Input(InputError::new(format!("job `{job}`: {}", error.what), error.help))
         }
-        SessionError::Io(IoError::Method(fault)) => RunError::Policy(fault.to_owned()),
+        SessionError::Io(IoError::Method(fault)) => RunError::TransferMethod(fault.to_owned()),
         source => RunError::Query { job: job.to_owned(), source: Box::new(source) },
     }
 }

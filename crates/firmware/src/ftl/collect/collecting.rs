@@ -56,6 +56,8 @@ pub(in crate::ftl) struct DieUpkeep {
     /// The wear was evaluated since the last erase; `coldest` is the superblock to move, if any.
     pub(super) looked: bool,
     pub(super) coldest: Option<BlockId>,
+    /// Superblocks that were moved since one was erased for another reason.
+    pub(super) moved: u32,
     /// A victim whose collection has begun. It precedes everything else.
     pub(super) begun: Option<(BlockId, Cause)>,
 }

@@ -644,6 +644,7 @@ impl Collector {
         {
             let core = &*self.core;
             let mut guard = core.state.borrow_mut();
+            let is_levelled = self.erasing.iter().all(|emptied| emptied.cause == Cause::Level);
             for Emptied { block, cause, .. } in self.erasing.drain(..) {
                 *guard.counters.blocks_emptied(cause) += 1;
                 if failed && core.flash.is_unstable(block) {
@@ -652,7 +653,7 @@ impl Collector {
                 }
                 guard.blocks.erased(block);
             }
-            guard.note_erase(self.die);
+            guard.note_erase(self.die, is_levelled);
             guard.refresh(self.die);
         }
         self.core.signals.purged.notify_all();

@@ -167,6 +167,7 @@ impl State {
         if self.is_uneven(die) {
             let coldest = self.collecting.upkeep[die as usize].coldest.take()?;
             self.blocks.take_closed(coldest);
+            self.collecting.upkeep[die as usize].moved += 1;
             return Some((coldest, Cause::Level));
         }
         if self.is_to_fold(die) {
@@ -175,9 +176,13 @@ impl State {
         None
     }
 
-    /// Records the erase of a superblock of a die: the wear must be evaluated again.
-    pub(in crate::ftl) fn note_erase(&mut self, die: u32) {
-        self.collecting.upkeep[die as usize].looked = false;
+    /// Records an erase of superblocks of a die: the wear must be evaluated again. `is_levelled`: all of them were emptied for that.
+    pub(in crate::ftl) fn note_erase(&mut self, die: u32, is_levelled: bool) {
+        let of_die = &mut self.collecting.upkeep[die as usize];
+        of_die.looked = false;
+        if !is_levelled {
+            of_die.moved = 0;
+        }
     }
 
     /// Whether wear leveling should move the data of a die's `coldest` superblock: what its policy has said since the last erase.
@@ -187,6 +192,9 @@ impl State {
             return false;
         }
         let of_die = &mut collecting.upkeep[die as usize];
+        if of_die.moved >= blocks.moves_most() {
+            return false;
+        }
         if !std::mem::replace(&mut of_die.looked, true) {
             of_die.coldest = blocks.coldest(die);
         }

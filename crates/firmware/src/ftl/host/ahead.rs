@@ -4,13 +4,15 @@
 //! as if nothing had been read ahead.
 
 use crate::ftl::core::Core;
+use crate::ftl::reading_ahead::ReadingAhead;
+use crate::ftl::state::UnitLocation;
 use byteway_clock::{SpanId, Spans, Stage};
 
 /// Asks the policy at a read, and waits for what is on its way of it.
 pub(in crate::ftl) async fn attend_read(core: &Core, span: SpanId, spans: &Spans, first: u64, count: u32) {
     let Some(signals) = &core.ahead else { return };
     let units = || first..first + u64::from(count);
-    {
+    let runs = {
         let mut guard = core.state.borrow_mut();
         let state = &mut *guard;
         let (Some(ahead), Some(cache)) = (&mut state.ahead, &state.read_cache) else { return };
@@ -20,13 +22,20 @@ pub(in crate::ftl) async fn attend_read(core: &Core, span: SpanId, spans: &Spans
             Some(flash) => (0..dies).filter(|die| flash.pending(*die) == 0).count() as u32,
             None => dies,
         };
-        if ahead.ask((first, count), hits, &idle_dies, core.clock.now()) {
+        // What sets out later is not waited for: others' streams could hold this read up for ever.
+        let runs = ahead.runs();
+        if ahead.ask((first, count), hits, (&|unit| cache.holds(unit), &idle_dies), core.clock.now()) {
             signals.due.notify_one();
         }
-    }
+        runs
+    };
     let is_coming = || {
         let state = core.state.borrow();
-        state.ahead.as_ref().is_some_and(|ahead| units().any(|unit| ahead.is_coming(unit)))
+        let is_in_flash =
+            |unit| matches!(state.find(&core.base, unit), UnitLocation::Flash(_) | UnitLocation::Under(..));
+        let is_coming =
+            |ahead: &ReadingAhead| units().any(|unit| ahead.is_coming(unit, runs) && is_in_flash(unit));
+        state.ahead.as_ref().is_some_and(|ahead| is_coming(ahead))
     };
     let mut has_waited = false;
     while is_coming() {

@@ -7,7 +7,7 @@ use crate::ftl::collect::background::{attend, attend_writing};
 use crate::ftl::collect::refresh::note_read;
 use crate::ftl::config::MediaError;
 use crate::ftl::core::Core;
-use crate::ftl::host::read::{keep_read, origin, read_unit};
+use crate::ftl::host::read::{keep_read, origin, read_found};
 use crate::ftl::state::UnitLocation;
 use crate::ftl::steady::dram::begin_writing;
 use crate::ftl::write::buffering::buffer_units;
@@ -69,7 +69,7 @@ pub(in crate::ftl) async fn read_one(
             Ok(content)
         }
         UnitLocation::Nowhere => Ok(Content::Zero),
-        UnitLocation::Under(..) => read_unit(core, span.into(), spans, lpa, true).await,
+        under @ UnitLocation::Under(..) => read_found(core, span.into(), spans, lpa, true, under).await,
     }
 }
 

@@ -89,6 +89,18 @@ pub(in crate::ftl) async fn read_unit(
     salvages: bool,
 ) -> Result<Content, MediaError> {
     let found = core.state.borrow_mut().find_counted(&core.base, lpa);
+    read_found(core, context, spans, lpa, salvages, found).await
+}
+
+/// [`read_unit`], from where it was found in the same instant.
+pub(super) async fn read_found(
+    core: &Core,
+    context: WorkContext,
+    spans: &Spans,
+    lpa: u64,
+    salvages: bool,
+    found: UnitLocation,
+) -> Result<Content, MediaError> {
     match found {
         UnitLocation::Nowhere => Ok(Content::Zero),
         UnitLocation::Buffered(content) => {

@@ -70,9 +70,10 @@ impl Prefetch for Sequential {
         let begin = stream.end.max(stream.next);
         let left = (begin - stream.next).min(u32::MAX.into()) as u32;
         let mut ahead = None;
-        if stream.reads == READS && left <= stream.window / 2 {
-            // At least one read of the host's size; at most a part of the cache, which other streams share.
-            let limit = self.units_max.min(view.room() / 4).max(1);
+        // At most a part of the cache, which other streams share. A read that is as long has its parallelism of its own: what is ahead of it would
+        // only cut it in two.
+        let limit = self.units_max.min(view.room() / 4).max(1);
+        if stream.reads == READS && view.count() < limit && left <= stream.window / 2 {
             let doubled = stream.window.saturating_mul(2);
             stream.window = doubled.max(WINDOW_FIRST).max(view.count()).min(limit);
             let count =

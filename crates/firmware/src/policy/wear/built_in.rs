@@ -26,7 +26,7 @@ pub(in crate::policy) static BUILT_IN: [BuiltIn<dyn Wear>; 4] = [
     },
     BuiltIn {
         name: "random",
-        about: "The same as `dynamic`, and moves the data of a block at random, after one of N erases of a die: `random:N`.",
+        about: "The same as `dynamic`, and moves the data of a block at random, after one of N other erases of a die: `random:N`.",
         make: |argument| Ok(Box::new(AtRandom::new(erases(argument, "random:100")?))),
     },
 ];

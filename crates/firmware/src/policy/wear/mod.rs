@@ -108,6 +108,13 @@ mod tests {
         assert!(drawn != 0, "it is closed");
         assert_eq!(moves(&[7, 5, 5, 5], &[0]), Some(drawn));
         assert!(moves(&[9, 5, 5, 5], &[drawn]).is_some_and(|next| next != drawn), "it was moved");
+        let mut alone = AtRandom::new(1);
+        let mut moves = |erases: &[u32], free: &[u32]| with(erases, free, |view| alone.level(view));
+        assert_eq!(moves(&[5, 5, 5, 5], &[0]), None);
+        let drawn = moves(&[6, 5, 5, 5], &[0]).unwrap();
+        let mut erases = [6, 5, 5, 5];
+        erases[drawn as usize] += 1;
+        assert_eq!(moves(&erases, &[drawn]), None, "what is moved is no reason to move more");
         let mut rare = AtRandom::new(u32::MAX);
         let drawn = (0..1000).filter_map(|at| with(&[at, 1, 1, 1], &[0], |view| rare.level(view)));
         assert_eq!(drawn.count(), 0);

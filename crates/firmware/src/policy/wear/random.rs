@@ -1,7 +1,7 @@
 use super::dynamic::Dynamic;
 use super::view::{Opening, Wear, WearView};
 
-/// Opens as [`Dynamic`] does, and moves the data of a closed superblock at random, after one in so many erases: as JFFS2 does, which takes one of
+/// Opens as [`Dynamic`] does, and moves the data of a closed superblock at random, after one in so many erases of others: as JFFS2 does, which takes one of
 /// a hundred victims from the blocks in which nothing is stale (Woodhouse, "JFFS: The Journalling Flash File System", 2001). It counts nothing,
 /// and bounds nothing: a superblock is passed over with a probability that falls exponentially with the erases of the others.
 #[derive(Clone, Debug)]
@@ -45,10 +45,14 @@ impl Wear for AtRandom {
         let is_drawn = |(index, erases): &(u32, u32)| {
             view.closed().any(|block| (block.index, block.erases) == (*index, *erases))
         };
-        turn.drawn = turn.drawn.filter(is_drawn);
+        let before = turn.drawn;
+        turn.drawn = before.filter(is_drawn);
+        // The erase of what was drawn is no chance of its own: moving would feed itself.
+        let is_own = before.is_some() && turn.drawn.is_none();
         // A chance for each erase: several may lie between two questions.
         let now: u64 = view.all().map(|block| u64::from(block.erases)).sum();
-        let chances = now.saturating_sub(turn.erases.replace(now).unwrap_or(now));
+        let chances =
+            now.saturating_sub(turn.erases.replace(now).unwrap_or(now)).saturating_sub(is_own.into());
         let is_due = (0..chances).fold(false, |is_due, _| (view.random_below(self.period) == 0) | is_due);
         if turn.drawn.is_none() && is_due {
             let count = view.closed().count() as u32;

@@ -60,7 +60,7 @@ pub struct ClosedBlock {
     pub age: u32,
 }
 
-/// What a policy sees: the superblocks of a die, but for bad ones and those of a one-bit cache.
+/// What a policy sees: the superblocks of a die, but for those of a one-bit cache, and bad ones that hold nothing.
 pub struct WearView<'a> {
     /// Program/erase cycles, by index; and so for the next three.
     pub(crate) erases: &'a [u32],
