@@ -134,4 +134,7 @@ plans! {
     /// The newer of the two copies of a namespace's catalog was on a page that could not be read after a power-on: the older one, one change
     /// before, was taken for what there was.
     a_catalog_with_a_bad_page = "a-catalog-with-a-bad-page";
+    /// A read of one entry ended before one of four that had begun earlier: the second half of a fused operation came first, and both were
+    /// refused.
+    a_fused_operation_whose_halves_are_in_two_reads = "fused-without-its-half";
 }

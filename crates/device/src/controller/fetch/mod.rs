@@ -177,7 +177,7 @@ fn take_batch(
     }
     debug_assert_eq!(places.len(), count as usize, "each entry of a batch has its resources");
     // From here to `end_read` completions report this entry as still in use (SQHD).
-    queue.begin_read(first);
+    queue.begin_read(first, count);
     Batch { queue, first, places: std::mem::take(places), methods }
 }
 

@@ -4,8 +4,8 @@
 //! are fetched ([`Pairing`]), and executed in one command slot. If a read of entries ends between them, the first
 //! waits, without a slot, for the read of the second:
 //!
-//! - If that read is in flight, the wait ends by itself: the link is in order, so reads of a queue end in the order in
-//!   which they began.
+//! - If that read is in flight, the wait ends by itself. A shorter read may end before a longer one that began earlier: then it is the second
+//!   that waits, for the read of the first.
 //! - If the second is exposed but not taken, the first lends its completion slot meanwhile, so that it holds nothing
 //!   that the other needs ([`Permit::lend`](crate::controller::queue::ring::Permit::lend)).
 //!
@@ -86,9 +86,20 @@ impl<'a> Pairing<'a> {
         }
         match fuse {
             FUSE_FIRST => self.open = Some(Candidate::fetched(sqe, place)),
+            FUSE_SECOND if index == 0 && queue.is_reading_until(self.first) => {
+                self.wait_for_first(sqe, place)
+            }
             FUSE_SECOND => self.end_alone(Candidate::fetched(sqe, place)),
             _ => start(self.sets, sqe, place),
         }
+    }
+
+    /// Parks a second half, in the first entry of the read, whose first half is in a read in flight.
+    fn wait_for_first(&self, sqe: Sqe, place: EntryResources) {
+        let (core, EntryResources { permit, slot, span }) = (self.core(), place);
+        core.parked.halves.put(self.first, Waiting { sqe, permit, span });
+        core.free_slot(slot);
+        core.queues.freed();
     }
 
     /// The first half in the entry before `index`, if there is one.
@@ -98,14 +109,31 @@ impl<'a> Pairing<'a> {
         }
         let queue = self.queue;
         let before = if self.first == 0 { queue.entries() - 1 } else { self.first - 1 };
-        let command = self.core().parked.halves.take_at(queue, before)?;
+        let command = self.core().parked.halves.take_at(queue, before, FUSE_FIRST)?;
         Some(Candidate { command, slot: None })
     }
 
     /// Ends the read: all `count` entries were dispatched.
     pub fn end(mut self, count: u32) {
-        if let Some(first) = self.open.take() {
-            self.leave(first, count);
+        let (core, queue) = (self.core(), self.queue);
+        let next = queue.after(self.first, count);
+        let second = match core.parked.halves.is_empty() {
+            true => None,
+            false => core.parked.halves.take_at(queue, next, FUSE_SECOND),
+        };
+        match (self.open.take(), second) {
+            (None, None) => {}
+            (Some(first), None) => self.leave(first, count),
+            (None, Some(second)) => self.end_alone(Candidate { command: second, slot: None }),
+            // A first half of this read has its slot; of a read before, it would be the last of that.
+            (Some(Candidate { command, slot }), Some(Waiting { sqe, permit, span })) => {
+                let slot = slot.expect("what a read ends with was fetched by it");
+                self.start_both(
+                    Candidate { command, slot: None },
+                    sqe,
+                    EntryResources { permit, slot, span },
+                );
+            }
         }
     }
 

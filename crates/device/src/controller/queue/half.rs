@@ -1,10 +1,11 @@
-//! First commands of fused operations that wait for their second (NVMe Base 2.1, 3.4.2).
+//! Halves of fused operations that wait for the other (NVMe Base 2.1, 3.4.2): first ones mostly, and second ones whose read ended before that of
+//! the first.
 
 use crate::controller::queue::ring::SubmissionQueue;
 use crate::controller::queue::waiting::Waiting;
 use std::cell::RefCell;
 
-/// A first command that waits for the second.
+/// A command that waits for the other half.
 pub(crate) struct Half {
     /// Index of its entry in the ring.
     entry: u32,
@@ -17,7 +18,7 @@ impl Half {
     }
 }
 
-/// First commands that wait for their second: at most one at the end of each read of entries.
+/// Commands that wait for their other half: at most one at each end of each read of entries.
 #[derive(Default)]
 pub struct Halves(RefCell<Vec<Half>>);
 
@@ -49,7 +50,8 @@ impl Halves {
         Some(halves.remove(index).command)
     }
 
-    pub(crate) fn take_at(&self, queue: &SubmissionQueue, entry: u32) -> Option<Waiting> {
-        self.take(|half| half.entry == entry && half.command.permit.queue().id == queue.id)
+    pub(crate) fn take_at(&self, queue: &SubmissionQueue, entry: u32, fuse: u8) -> Option<Waiting> {
+        let is_in = |half: &Half| half.entry == entry && half.command.permit.queue().id == queue.id;
+        self.take(|half| is_in(half) && half.command.sqe.fuse() == fuse)
     }
 }

@@ -167,7 +167,7 @@ pub struct SubmissionQueue {
     /// Completion slots that commands have lent, and need back before further entries are taken.
     pub lent: Cell<u32>,
     /// First entries of the reads in flight, in the order in which they began.
-    reads: RefCell<Vec<u32>>,
+    reads: RefCell<Vec<(u32, u32)>>,
     outstanding: Cell<u32>,
     drained: Notify,
     /// By entry: when its doorbell was taken. Empty unless the drive is watched.
@@ -300,28 +300,33 @@ impl SubmissionQueue {
         if next >= self.entries { next - self.entries } else { next }
     }
 
-    /// Notes that a read of the entries from `first` on is in flight.
-    pub fn begin_read(&self, first: u32) {
+    /// Notes that a read of `count` entries from `first` on is in flight.
+    pub fn begin_read(&self, first: u32, count: u32) {
         debug_assert!(first < self.entries, "a read begins within the ring");
-        self.reads.borrow_mut().push(first);
+        self.reads.borrow_mut().push((first, count));
     }
 
     /// Whether a read that begins with entry `first` is in flight.
     pub fn is_reading_from(&self, first: u32) -> bool {
-        self.reads.borrow().contains(&first)
+        self.reads.borrow().iter().any(|(read, _)| *read == first)
+    }
+
+    /// Whether a read of the entries before `first` is in flight: a shorter one that began later may end before it.
+    pub fn is_reading_until(&self, first: u32) -> bool {
+        self.reads.borrow().iter().any(|(read, count)| self.after(*read, *count) == first)
     }
 
     /// Notes that the read that began with entry `first` has ended.
     pub fn end_read(&self, first: u32) {
         let mut reads = self.reads.borrow_mut();
-        if let Some(index) = reads.iter().position(|read| *read == first) {
+        if let Some(index) = reads.iter().position(|(read, _)| *read == first) {
             reads.remove(index);
         }
     }
 
     /// SQHD: entries before it may be overwritten by the host, so it must not pass an entry whose read is in flight.
     fn sqhd(&self) -> u16 {
-        self.reads.borrow().first().copied().unwrap_or(self.head.get()) as u16
+        self.reads.borrow().first().map_or(self.head.get(), |(read, _)| *read) as u16
     }
 
     /// Address of entry `slot`.
@@ -613,8 +618,8 @@ mod tests {
         let (_executor, sq) = pair(8, 8);
         sq.set_tail(5).unwrap();
         let permits: Vec<_> = (0..4).map(|_| sq.take().1).collect();
-        sq.begin_read(0);
-        sq.begin_read(1);
+        sq.begin_read(0, 1);
+        sq.begin_read(1, 1);
         sq.end_read(1);
         let heads: Vec<_> = permits
             .into_iter()
