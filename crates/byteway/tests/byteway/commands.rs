@@ -670,9 +670,10 @@ fn no_percentile_in_real_time_is_below_what_an_io_takes() {
         for name in ["p50_ns", "p90_ns", "p99_ns", "p99_99_ns"] {
             assert!(of(name) >= of("min_ns").floor() && of(name) <= of("max_ns").ceil(), "{name}: {latency}");
         }
-        // At depth 1 the latencies add up to most of the elapsed time.
+        // At depth 1 the latencies lie side by side in the elapsed time. How much of it they fill is the machine's: a busy one takes the
+        // client's processor away between two of them.
         let share = of("mean_ns") * 2000.0 / summary["elapsed_ns"].as_f64().unwrap();
-        assert!((0.5..1.01).contains(&share), "{share}: {latency}");
+        assert!(share < 1.01, "{share}: {latency}");
         let notes = summary["notes"].to_string();
         assert!(notes.contains("resolution of 0.1 %") && notes.contains("models no latencies"), "{notes}");
     }
