@@ -1,13 +1,18 @@
-//! The executor: tasks, timers and the virtual-time runner.
+//! The executor: tasks, calls, timers and the virtual-time runner.
 //!
 //! Tasks live in a slab and are polled with a no-op waker. A leaf future records the task that polls it
 //! ([`Clock::current`]); the code that satisfies the wait calls [`Clock::wake`]. A task waits on one leaf at
 //! a time, and a leaf tolerates being polled early. When no task is ready, the clock jumps to the next timer.
+//!
+//! A call is an event without a task: a function ([`Clock::handle`]) and an index, which says for which record of the
+//! function's owner it is. Calls and tasks share timers and the queue of what is ready, so there is one order. What a
+//! drive does for nearly every I/O is written as calls: a poll takes a future out of the slab and back, and goes
+//! through the state machines of all its callers again; a call is an indirect jump.
 
 use crate::descriptor::Watches;
 use crate::real::{Lateness, Timing, Wall};
 use crate::span::Spans;
-use crate::task::TaskId;
+use crate::task::{Handler, TaskId};
 use crate::time::{Delay, Time};
 use crate::tracer::{Owner, Tracing};
 use crate::wheel::{Timer, Wheel};
@@ -36,11 +41,29 @@ struct Task {
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
+/// The function of a handler.
+type Function = Rc<dyn Fn(u32)>;
+
+/// The slot of a handler.
+struct HandlerSlot {
+    /// `None`: removed.
+    function: Option<Function>,
+    generation: u32,
+}
+
+/// What is to be run next.
+enum Due {
+    Task(TaskFuture),
+    Call(Function),
+}
+
 /// Ready queue, timers, and the slab of tasks.
 #[derive(Default)]
 struct Schedule {
     slots: Vec<Task>,
     free: Vec<u32>,
+    handlers: Vec<HandlerSlot>,
+    free_handlers: Vec<usize>,
     ready: VecDeque<TaskId>,
     wheel: Wheel<TaskId>,
     /// Number of watcher tasks.
@@ -82,7 +105,17 @@ impl Schedule {
         self.ready.is_empty()
             && self.wheel.len() <= FEW_TIMERS
             && self.wheel.next_at().is_none_or(|next| next > at)
-            && self.slots.get(current.index as usize).is_some_and(|task| task.alive)
+            && match current.handler() {
+                Some(handler) => self.function(handler).is_some(),
+                None => self.slots.get(current.index as usize).is_some_and(|task| task.alive),
+            }
+    }
+
+    /// The function of a handler, unless it was removed.
+    #[inline]
+    fn function(&self, handler: Handler) -> Option<&Function> {
+        let slot = self.handlers.get(handler.slot()).filter(|slot| slot.generation == handler.generation());
+        slot.and_then(|slot| slot.function.as_ref())
     }
 
     /// Whether every ready task and every armed timer belongs to a watcher.
@@ -98,16 +131,19 @@ impl Schedule {
         (task.generation == id.generation && task.alive).then_some(task)
     }
 
-    /// Takes the task's future for a poll. None if the task has ended since it became ready, or is being
-    /// polled.
+    /// What is to be run: a function, or the task's future. None if the function was removed, or the task has ended
+    /// since it became ready, or is being polled.
     #[inline]
-    fn take(&mut self, id: TaskId) -> Option<TaskFuture> {
+    fn take(&mut self, id: TaskId) -> Option<Due> {
+        if let Some(handler) = id.handler() {
+            return self.function(handler).cloned().map(Due::Call);
+        }
         let task = self.slots.get_mut(id.index as usize)?;
         if task.generation != id.generation {
             return None;
         }
         task.queued = false;
-        task.future.take()
+        task.future.take().map(Due::Task)
     }
 
     /// Puts a future back after its poll. If the task has ended, or was killed during the poll, frees its
@@ -128,26 +164,31 @@ impl Schedule {
         Some(future)
     }
 
-    /// The next task to poll in virtual time: the first ready one, otherwise that of the next timer, which
+    /// What to run next in virtual time: what became ready first, otherwise what the next timer is for, which
     /// sets `now`.
     #[inline]
-    fn next(&mut self, now: &Cell<u64>) -> Option<(TaskId, TaskFuture)> {
+    fn next(&mut self, now: &Cell<u64>) -> Option<(TaskId, Due)> {
         while let Some(id) = self.ready.pop_front() {
-            if let Some(future) = self.take(id) {
-                return Some((id, future));
+            if let Some(due) = self.take(id) {
+                return Some((id, due));
             }
         }
         loop {
             let timer = self.pop_timer()?;
             // A timer whose task has ended must not advance time.
-            if let Some(future) = self.take(timer.target) {
+            if let Some(due) = self.take(timer.target) {
                 now.set(timer.at.max(now.get()));
-                return Some((timer.target, future));
+                return Some((timer.target, due));
             }
         }
     }
 
+    #[inline]
     fn wake(&mut self, id: TaskId) {
+        if id.handler().is_some() {
+            // Each wake is a call, since only its owner knows whether two are one.
+            return self.ready.push_back(id);
+        }
         if let Some(task) = self.task(id)
             && !task.queued
         {
@@ -160,7 +201,7 @@ impl Schedule {
 /// Work counters of the executor, for benchmarks and for numbering power cuts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Times a task was polled.
+    /// Times a task was polled, and calls.
     pub polls: u64,
     /// Timers armed.
     pub timers: u64,
@@ -371,7 +412,7 @@ impl Executor {
                 return Ok(RunOutcome::Cut);
             }
             let next = schedule.next(&clock.0.now);
-            let Some((id, mut future)) = next else {
+            let Some((id, due)) = next else {
                 drop(schedule);
                 return Err(clock.stalled());
             };
@@ -381,6 +422,14 @@ impl Executor {
             if clock.0.now.get() >= clock.0.looks_at.get() {
                 clock.look();
             }
+            let mut future = match due {
+                Due::Task(future) => future,
+                Due::Call(function) => {
+                    function(id.generation);
+                    schedule = clock.0.schedule.borrow_mut();
+                    continue;
+                }
+            };
             let polled = future.as_mut().poll(&mut context);
             schedule = clock.0.schedule.borrow_mut();
             if let Some(ended) = schedule.put_back(id, future, polled.is_ready()) {
@@ -553,7 +602,66 @@ impl Clock {
         self.0.schedule.borrow().has_only_watchers() && duty()
     }
 
-    /// Drops a task where it waits, as a power cut does. No effect on a task that has ended.
+    /// Calls `function` for each event of the returned handler, with the event's index, until it is
+    /// [removed](Clock::remove). It must tolerate a call for which there is nothing to do.
+    pub fn handle(&self, function: impl Fn(u32) + 'static) -> Handler {
+        let mut schedule = self.0.schedule.borrow_mut();
+        let slot = schedule.free_handlers.pop().unwrap_or_else(|| {
+            schedule.handlers.push(HandlerSlot { function: None, generation: 0 });
+            schedule.handlers.len() - 1
+        });
+        assert!(slot < Handler::SLOTS_MAX, "no run has a million handlers at a time");
+        let place = &mut schedule.handlers[slot];
+        debug_assert!(place.function.is_none(), "a free slot has no function");
+        place.function = Some(Rc::new(function));
+        Handler::new(slot, place.generation)
+    }
+
+    /// Removes the function of a handler: its events have no effect any more. No effect if that was done before.
+    pub fn remove(&self, handler: Handler) {
+        let function = {
+            let schedule = &mut *self.0.schedule.borrow_mut();
+            let slot = schedule.handlers.get_mut(handler.slot());
+            let Some(slot) = slot.filter(|slot| slot.generation == handler.generation()) else { return };
+            let function = slot.function.take();
+            if function.is_some() && slot.generation + 1 < Handler::GENERATIONS {
+                slot.generation += 1;
+                schedule.free_handlers.push(handler.slot());
+            }
+            function
+        };
+        drop(function); // outside the borrow, as in `kill`
+    }
+
+    /// For a call: whether a modelled wait until `at` is over. Otherwise this call is made again when it is, so its record must say by
+    /// then what comes next. As [`Clock::sleep_until`] does for a task, it ends at once where nothing else comes before.
+    #[inline]
+    pub fn has_passed(&self, at: Time) -> bool {
+        if self.is_immediate() {
+            return self.has_stepped();
+        }
+        at <= self.now() || self.pass_to(at)
+    }
+
+    /// A modelled wait of a call under `timing = "none"`.
+    #[cold]
+    fn has_stepped(&self) -> bool {
+        let skips = self.skip_step();
+        if !skips {
+            self.wake(self.current());
+        }
+        skips
+    }
+
+    /// Counts, in real time, how late a call came whose wait was to end at `at`.
+    #[inline]
+    pub fn note_call(&self, at: Time) {
+        if let Some(wall) = self.0.wall.get() {
+            self.change_pace(|pace| pace.note(wall.since(at)));
+        }
+    }
+
+    /// Drops a task where it waits, as a power cut does. No effect on a task that has ended, and on a call.
     pub fn kill(&self, id: TaskId) {
         let future = {
             let mut schedule = self.0.schedule.borrow_mut();
@@ -569,9 +677,22 @@ impl Clock {
         drop(future);
     }
 
-    /// Makes a task ready. No effect if it is ready already or has ended.
+    /// Makes a task ready, which has no effect if it is ready already or has ended, or a call.
+    #[inline]
     pub fn wake(&self, id: TaskId) {
         self.0.schedule.borrow_mut().wake(id);
+    }
+
+    /// Makes a task ready before all else: for a call that leaves to a task what it was made for. No effect on a task that is ready already
+    /// or has ended.
+    pub fn wake_first(&self, id: TaskId) {
+        let schedule = &mut *self.0.schedule.borrow_mut();
+        if let Some(task) = schedule.task(id)
+            && !task.queued
+        {
+            task.queued = true;
+            schedule.ready.push_front(id);
+        }
     }
 
     /// Makes a task ready at `at`, or now if that has passed.
@@ -606,7 +727,7 @@ impl Clock {
         true
     }
 
-    /// The task that is being polled. A leaf future records it before it returns `Pending`.
+    /// The task that is being polled, or the call that is made. A leaf future records it before it returns `Pending`.
     pub fn current(&self) -> TaskId {
         self.0.current.get()
     }
@@ -670,16 +791,20 @@ impl Clock {
         }
     }
 
-    /// Polls the task that became ready first. Returns its id even if it has ended since; None if no task is
-    /// ready.
+    /// Runs what became ready first. Returns its id even if it has ended since; None if nothing is ready.
     pub(crate) fn poll_ready(&self) -> Option<TaskId> {
-        let (id, future) = {
+        let (id, due) = {
             let mut schedule = self.0.schedule.borrow_mut();
             let id = schedule.ready.pop_front()?;
             (id, schedule.take(id))
         };
-        if let Some(future) = future {
-            self.poll(id, future);
+        match due {
+            Some(Due::Task(future)) => self.poll(id, future),
+            Some(Due::Call(function)) => {
+                self.begin_poll(id);
+                function(id.generation);
+            }
+            None => {}
         }
         Some(id)
     }
@@ -741,7 +866,9 @@ impl Clock {
         schedule.ready.clear();
         schedule.wheel.clear();
         schedule.watcher_timers = 0;
+        let functions: Vec<_> = schedule.handlers.iter_mut().map(|slot| slot.function.take()).collect();
         drop(schedule);
+        drop(functions);
         self.0.duty.take();
         self.stop_observing();
     }

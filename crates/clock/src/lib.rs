@@ -6,7 +6,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`time`] | [`Time`], [`Delay`], [`Rate`]: picoseconds as newtypes |
-//! | [`executor`] | tasks in a slab, the virtual runner, [`Clock`] |
+//! | [`executor`] | tasks in a slab, calls, the virtual runner, [`Clock`] |
 //! | [`real`] | the real-time runner, its inbox for other threads, and its lateness counters |
 //! | [`descriptor`] | waiting for file descriptors |
 //! | [`wheel`] | the timer wheel |
@@ -65,13 +65,13 @@ pub mod wheel;
 pub use channel::Channel;
 pub use executor::{Clock, Counters, Executor, RunOutcome, Stalled};
 pub use mailbox::Mailbox;
-pub use notify::Notify;
+pub use notify::{Notify, NotifyPlace};
 pub use pipe::{Passage, Pipe};
 pub use range_lock::{RangeLock, RangeLocks, RangeUse};
 pub use real::{Inbox, Lateness, Timing};
-pub use semaphore::{Permit, Semaphore};
+pub use semaphore::{CreditPlace, Permit, Semaphore};
 pub use span::{Awaited, Segment, SpanId, SpanRecord, SpanTrail, Spans, Stage, Waits};
 pub use station::{Service, Station};
-pub use task::TaskId;
+pub use task::{Handler, TaskId};
 pub use time::{Delay, Rate, Time};
 pub use tracer::{Detail, HeldIos, Owner, Resource, Tracer, Track, Usage};

@@ -101,6 +101,33 @@ impl<T> Mailbox<T> {
         Receive { mailbox: self, reader: None }
     }
 
+    /// For a call that is the only reader: passes `take` each value that has arrived. This call is made again when the next one that
+    /// wakes the reader does.
+    pub fn serve(&self, mut take: impl FnMut(T)) {
+        self.0.reader.set(None); // what is sent meanwhile is found without a wake
+        while let Some(value) = self.receive_or_wait() {
+            take(value);
+        }
+    }
+
+    /// The next value, if it has arrived. Otherwise the current task or call becomes the reader.
+    fn receive_or_wait(&self) -> Option<T> {
+        let inner = &self.0;
+        if let Some(value) = self.try_receive() {
+            return Some(value);
+        }
+        let task = inner.clock.current();
+        if inner.wakers.get() > 0
+            && let Some(message) = inner.messages.borrow().iter().find(|message| message.wakes)
+        {
+            inner.clock.wake_at(message.at, task);
+        }
+        // Registered even while a message is in flight: `clear` may drop that one, and its successor may
+        // arrive sooner.
+        inner.reader.set(Some(task));
+        None
+    }
+
     /// The next value, if it has arrived.
     pub fn try_receive(&self) -> Option<T> {
         let clock = &self.0.clock;
@@ -178,21 +205,13 @@ impl<T> Future for Receive<'_, T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
-        let inner = &self.mailbox.0;
-        if let Some(value) = self.mailbox.try_receive() {
-            return Poll::Ready(value);
+        match self.mailbox.receive_or_wait() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                self.reader = Some(self.mailbox.0.clock.current());
+                Poll::Pending
+            }
         }
-        let task = inner.clock.current();
-        if inner.wakers.get() > 0
-            && let Some(message) = inner.messages.borrow().iter().find(|message| message.wakes)
-        {
-            inner.clock.wake_at(message.at, task);
-        }
-        // Registered even while a message is in flight: `clear` may drop that one, and its successor may
-        // arrive sooner.
-        inner.reader.set(Some(task));
-        self.reader = Some(task);
-        Poll::Pending
     }
 }
 

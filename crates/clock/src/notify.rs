@@ -71,7 +71,36 @@ impl Notify {
 
     /// Waits for a notification.
     pub fn notified(&self) -> Notified<'_> {
-        Notified { notify: self, place: WaitPosition::None }
+        Notified { notify: self, place: NotifyPlace::None }
+    }
+
+    /// For a call: whether it was notified, with a `place` of its own for each wait. Otherwise this call is made again when it is.
+    pub fn has_notified(&self, place: &mut NotifyPlace) -> bool {
+        match place {
+            NotifyPlace::Only => {
+                let granted = matches!(self.only.get(), Only::Granted(_));
+                if granted {
+                    self.only.set(Only::Free);
+                    *place = NotifyPlace::None;
+                }
+                granted
+            }
+            NotifyPlace::Line(ticket) => self.line.take(ticket).is_some(),
+            NotifyPlace::None => {
+                if self.kept.replace(false) {
+                    return true;
+                }
+                let task = self.clock.current();
+                *place = match self.only.get() {
+                    Only::Free if self.line.len() == 0 => {
+                        self.only.set(Only::Waiting(task));
+                        NotifyPlace::Only
+                    }
+                    _ => NotifyPlace::Line(Some(self.line.join(task, ()))),
+                };
+                false
+            }
+        }
     }
 
     /// Number of waiting tasks.
@@ -81,9 +110,15 @@ impl Notify {
     }
 }
 
-enum WaitPosition {
+/// A place among the waiters.
+#[derive(Default)]
+pub enum NotifyPlace {
+    /// It does not wait.
+    #[default]
     None,
+    /// It is the waiter that needs no line.
     Only,
+    /// It is in line; `None`: it was notified.
     Line(Option<Ticket>),
 }
 
@@ -91,7 +126,7 @@ enum WaitPosition {
 #[must_use = "waits only when it is awaited"]
 pub struct Notified<'a> {
     notify: &'a Notify,
-    place: WaitPosition,
+    place: NotifyPlace,
 }
 
 impl Future for Notified<'_> {
@@ -99,44 +134,16 @@ impl Future for Notified<'_> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let notify = self.notify;
-        match &mut self.place {
-            WaitPosition::Only => {
-                if !matches!(notify.only.get(), Only::Granted(_)) {
-                    return Poll::Pending;
-                }
-                notify.only.set(Only::Free);
-                self.place = WaitPosition::None;
-                return Poll::Ready(());
-            }
-            WaitPosition::Line(ticket) => {
-                return match notify.line.take(ticket) {
-                    Some(_) => Poll::Ready(()),
-                    None => Poll::Pending,
-                };
-            }
-            WaitPosition::None => {}
-        }
-        if notify.kept.replace(false) {
-            return Poll::Ready(());
-        }
-        let task = notify.clock.current();
-        self.place = match notify.only.get() {
-            Only::Free if notify.line.len() == 0 => {
-                notify.only.set(Only::Waiting(task));
-                WaitPosition::Only
-            }
-            _ => WaitPosition::Line(Some(notify.line.join(task, ()))),
-        };
-        Poll::Pending
+        if notify.has_notified(&mut self.place) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
 impl Drop for Notified<'_> {
     fn drop(&mut self) {
         let granted = match &mut self.place {
-            WaitPosition::None => return,
-            WaitPosition::Only => matches!(self.notify.only.replace(Only::Free), Only::Granted(true)),
-            WaitPosition::Line(ticket) => self.notify.line.cancel(ticket) == Some(true),
+            NotifyPlace::None => return,
+            NotifyPlace::Only => matches!(self.notify.only.replace(Only::Free), Only::Granted(true)),
+            NotifyPlace::Line(ticket) => self.notify.line.cancel(ticket) == Some(true),
         };
         if granted {
             self.notify.notify_one();

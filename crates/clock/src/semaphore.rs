@@ -33,7 +33,36 @@ impl Semaphore {
     /// Waits for `credits` together. A request for more than the total never completes. A closed semaphore
     /// grants zero credits instead of waiting, which [`Permit::credits`] shows.
     pub fn acquire(&self, credits: usize) -> Acquire<'_> {
-        Acquire { semaphore: self, credits, ticket: None }
+        Acquire { semaphore: self, credits, place: CreditPlace::default() }
+    }
+
+    /// For a call: like [`acquire`](Semaphore::acquire), with a `place` of its own for each wait. Returns the credits, which are
+    /// [released](Semaphore::release) one by one or together; `None`: this call is made again when it has them. A place that is not
+    /// [given up](Semaphore::give_up) keeps the line waiting.
+    #[inline]
+    pub fn take_or_wait(&self, credits: usize, place: &mut CreditPlace) -> Option<usize> {
+        if place.0.is_some() {
+            return self.0.line.take(&mut place.0);
+        }
+        if self.try_take(credits) {
+            return Some(credits);
+        }
+        if self.0.is_closed.get() {
+            return Some(0);
+        }
+        place.0 = Some(self.0.line.join(self.0.clock.current(), credits));
+        None
+    }
+
+    /// Gives up a place in line.
+    pub fn give_up(&self, place: &mut CreditPlace) {
+        let waited = place.0.is_some();
+        match self.0.line.cancel(&mut place.0) {
+            Some(credits) => self.release(credits),
+            // The next waiter may want fewer credits than this one.
+            None if waited => self.pass_on(),
+            None => {}
+        }
     }
 
     /// Takes `credits` if they are available and no task waits.
@@ -89,45 +118,33 @@ impl Semaphore {
     }
 }
 
+/// A place in a semaphore's line.
+#[derive(Default)]
+pub struct CreditPlace(Option<Ticket>);
+
 /// A wait for credits. Dropping it gives up its place in line.
 #[must_use = "credits are granted only when it is awaited"]
 pub struct Acquire<'a> {
     semaphore: &'a Semaphore,
     credits: usize,
-    ticket: Option<Ticket>,
+    place: CreditPlace,
 }
 
 impl Future for Acquire<'_> {
     type Output = Permit;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Permit> {
-        let semaphore = self.semaphore;
-        if self.ticket.is_some() {
-            return match semaphore.0.line.take(&mut self.ticket) {
-                Some(credits) => Poll::Ready(Permit { semaphore: semaphore.clone(), credits }),
-                None => Poll::Pending,
-            };
+        let (semaphore, credits) = (self.semaphore, self.credits);
+        match semaphore.take_or_wait(credits, &mut self.place) {
+            Some(credits) => Poll::Ready(Permit { semaphore: semaphore.clone(), credits }),
+            None => Poll::Pending,
         }
-        if let Some(permit) = semaphore.try_acquire(self.credits) {
-            return Poll::Ready(permit);
-        }
-        if semaphore.0.is_closed.get() {
-            return Poll::Ready(Permit { semaphore: semaphore.clone(), credits: 0 });
-        }
-        self.ticket = Some(semaphore.0.line.join(semaphore.0.clock.current(), self.credits));
-        Poll::Pending
     }
 }
 
 impl Drop for Acquire<'_> {
     fn drop(&mut self) {
-        let waited = self.ticket.is_some();
-        match self.semaphore.0.line.cancel(&mut self.ticket) {
-            Some(credits) => self.semaphore.release(credits),
-            // The next waiter may want fewer credits than this one.
-            None if waited => self.semaphore.pass_on(),
-            None => {}
-        }
+        self.semaphore.give_up(&mut self.place);
     }
 }
 

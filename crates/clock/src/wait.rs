@@ -10,7 +10,7 @@ const NONE: u32 = u32::MAX;
 
 /// A waiter's node; `take` or `cancel` frees it.
 #[derive(Debug)]
-pub(crate) struct Ticket(u32);
+pub struct Ticket(u32);
 
 enum State<G> {
     Free,

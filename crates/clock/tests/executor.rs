@@ -1,6 +1,6 @@
 //! The executor in virtual time: the order of tasks, the advance of time, and the effects of killing.
 
-use byteway_clock::{Clock, Delay, Executor, Notify, RunOutcome, Semaphore, TaskId, Time};
+use byteway_clock::{Clock, Delay, Executor, Handler, Notify, RunOutcome, Semaphore, TaskId, Time};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -598,4 +598,121 @@ fn leaps_change_no_event() {
     let (plain, leaping) = (run(false), run(true));
     assert_eq!((plain.0, plain.1), (leaping.0, leaping.1));
     assert!(leaping.2 < plain.2, "{} polls, {} without", leaping.2, plain.2);
+}
+
+/// A handler that logs its calls as `name` and index.
+fn handle_logging(clock: &Clock, log: &Log, name: &'static str) -> Handler {
+    let (inner, log) = (clock.clone(), log.clone());
+    clock.handle(move |index| log.add(&inner, format!("{name}{index}")))
+}
+
+// Calls and tasks share what is ready and the timers: a call that overtook a task would make a record differ from the task that it
+// stands for.
+#[test]
+fn calls_and_tasks_have_one_order() {
+    let executor = Executor::new();
+    let (clock, log) = (executor.clock().clone(), Log::default());
+    let call = handle_logging(&clock, &log, "call ");
+    spawn_sleeper(&clock, &log, "a", Delay(5));
+    clock.wake(call.with(1));
+    spawn_sleeper(&clock, &log, "b", Delay(5));
+    clock.wake_at(Time(5), call.with(2));
+    clock.wake_at(Time(3), call.with(3));
+    executor.run(async move { clock.sleep(Delay(9)).await }).unwrap();
+    let expected = [(0, "a"), (0, "call 1"), (0, "b"), (3, "call 3"), (5, "call 2"), (5, "a'"), (5, "b'")];
+    assert_eq!(log.entries(), expected.map(|(at, name)| (at, name.to_owned())));
+}
+
+// A removed function's owner is gone. Its events must neither call, nor move time, nor reach the function that has its slot next.
+#[test]
+fn calls_of_a_removed_handler_have_no_effect() {
+    let executor = Executor::new();
+    let (clock, log) = (executor.clock().clone(), Log::default());
+    let before = handle_logging(&clock, &log, "before ");
+    clock.wake(before.with(0));
+    clock.wake_at(Time(1000), before.with(1));
+    clock.remove(before);
+    clock.remove(before);
+    let after = handle_logging(&clock, &log, "after ");
+    clock.wake_at(Time(10), after.with(2));
+    let inner = clock.clone();
+    executor.run(async move { inner.sleep(Delay(10)).await }).unwrap();
+    assert_eq!(log.entries(), [(10, "after 2".to_owned())]);
+    assert_eq!(
+        executor.run(std::future::pending::<()>()).unwrap_err().at,
+        Time(10),
+        "a dead call has moved time"
+    );
+    // A slot can be used more often than its generations can be told apart.
+    for _ in 0..10_000 {
+        let handler = handle_logging(&clock, &log, "again ");
+        assert_ne!(handler, before);
+        clock.remove(handler);
+    }
+}
+
+// A record waits as a task does: not at all for what has passed, and without a timer where nothing else comes before.
+#[test]
+fn a_call_waits_as_a_task_does() {
+    let executor = Executor::new();
+    let (clock, log) = (executor.clock().clone(), Log::default());
+    executor.leap();
+    let step = Rc::new(Cell::new(0));
+    let (inner, seen) = (clock.clone(), log.clone());
+    let record = clock.handle(move |_| {
+        loop {
+            seen.add(&inner, format!("step {}", step.get()));
+            step.set(step.get() + 1);
+            let at = [Time(0), Time(7), Time(20), Time(50)].get(step.get() - 1).copied();
+            if at.is_none_or(|at| !inner.has_passed(at)) {
+                return;
+            }
+        }
+    });
+    clock.wake(record.with(0));
+    clock.wake_at(Time(15), handle_logging(&clock, &log, "other ").with(0));
+    let before = clock.counters().timers;
+    let inner = clock.clone();
+    executor.run(async move { inner.sleep(Delay(100)).await }).unwrap();
+    let expected =
+        [(0, "step 0"), (0, "step 1"), (7, "step 2"), (15, "other 0"), (20, "step 3"), (50, "step 4")];
+    assert_eq!(log.entries(), expected.map(|(at, name)| (at, name.to_owned())));
+    assert!(clock.counters().timers - before <= 4, "{:?}", clock.counters());
+}
+
+// Cuts are numbered by event, so that they strike records as they strike tasks.
+#[test]
+fn a_cut_counts_calls() {
+    let executor = Executor::new();
+    let (clock, log) = (executor.clock().clone(), Log::default());
+    let call = handle_logging(&clock, &log, "call ");
+    (0..4).for_each(|index| clock.wake_at(Time(index), call.with(index as u32)));
+    let outcome = executor.run_cut(std::future::pending::<()>(), 3);
+    assert_eq!(outcome, Ok(RunOutcome::Cut));
+    assert_eq!(log.names(), ["call 0", "call 1"], "the main task was polled between them");
+}
+
+// What a call leaves to a task is done before what was ready already: it stands where the call stood.
+#[test]
+fn a_call_hands_over_to_a_task_at_once() {
+    let executor = Executor::new();
+    let (clock, log) = (executor.clock().clone(), Log::default());
+    let task = spawn_sleeper(&clock, &log, "task", Delay(1));
+    let notify = Rc::new(Notify::new(&clock));
+    let (inner, waits, seen) = (clock.clone(), notify.clone(), log.clone());
+    let waiter = clock.spawn("waiter", async move {
+        waits.notified().await;
+        seen.add(&inner, "waiter");
+    });
+    let inner = clock.clone();
+    let call = clock.handle(move |_| {
+        notify.notify_one();
+        inner.wake_first(task);
+    });
+    clock.wake_at(Time(1), call.with(0));
+    let inner = clock.clone();
+    executor.run(async move { inner.sleep(Delay(5)).await }).unwrap();
+    assert_eq!(log.entries().iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1, 1]);
+    assert_eq!(log.names(), ["task", "task'", "waiter"]);
+    let _ = waiter;
 }

@@ -105,29 +105,6 @@ impl Backing {
         }
     }
 
-    /// Same as [`Ftl::read_one`].
-    #[inline]
-    pub(crate) async fn read_one(
-        &self,
-        span: SpanId,
-        spans: &Spans,
-        unit: u64,
-    ) -> Result<Content, MediaError> {
-        self.own_ftl().read_one(span, spans, unit).await
-    }
-
-    /// Same as [`Ftl::write_one`].
-    #[inline]
-    pub(crate) async fn write_one(
-        &self,
-        span: SpanId,
-        spans: &Spans,
-        unit: u64,
-        content: Content,
-    ) -> Result<(), MediaError> {
-        self.own_ftl().write_one(span, spans, unit, content).await
-    }
-
     /// Like [`Ftl::read_at_once`]; `None` over an array, which always waits for its members.
     #[inline]
     pub(crate) fn read_at_once(&self, unit: u64) -> Option<Content> {

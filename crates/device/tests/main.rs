@@ -33,6 +33,7 @@ mod protection;
 mod queues;
 mod raw_flash;
 mod reassembly;
+mod records;
 mod registers;
 mod results;
 mod row_filters;

@@ -52,10 +52,12 @@
 //! executor.run(async move {
 //!     let (span, spans) = (SpanId::NONE, Spans::default());
 //!     for version in [1, 2] {
-//!         ftl.write_one(span, &spans, 7, content(version)).await?;
+//!         ftl.write(span, &spans, 7, &mut vec![content(version)], false).await?;
 //!         ftl.flush(span, &spans).await?;
 //!     }
-//!     assert_eq!(ftl.read_one(span, &spans, 7).await?, content(2));
+//!     let mut units = Vec::new();
+//!     ftl.read(span, &spans, 7, 1, &mut units).await?;
+//!     assert_eq!(units, [content(2)]);
 //!     assert_eq!(ftl.counters().units_programmed_host, 2);
 //!     Ok::<(), MediaError>(())
 //! })??;
@@ -75,8 +77,8 @@ pub mod work;
 pub use ftl::{
     Audit, Background, Base, BorrowFigures, CollectionState, Defect, Disagreement, Exchange, ExtentConfig,
     Footprint, Ftl, FtlConfig, FtlCounters, FtlError, Health, Lender, LenderId, LentMemory, Maintenance,
-    MapMonitor, MediaError, MediumError, PacedState, Refresh, Region, Space, SteadyLoad, SteadyTiming,
-    UnitContent, space_of,
+    MapMonitor, MediaError, MediumError, PacedState, Progress, Refresh, Region, Space, SteadyLoad,
+    SteadyTiming, UnitContent, UnitRead, UnitWrite, space_of,
 };
 pub use hardware::{Hardware, HardwareFigures, HostLink, VectorCosts};
 pub use placement::{LinkDirection, Placement, Route, SiteLink, WorkContext};

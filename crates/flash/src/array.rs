@@ -9,19 +9,19 @@ use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::medium::{Medium, System};
 use crate::policy::{Schedule, Suspend};
 use crate::priority::Priority;
-use crate::sequencer::{Reporter, Sequencer};
+use crate::sequencer::Reporter;
 use crate::store::Outdated;
 use crate::store::{BaseContent, Batch, Blank, Spare, Store};
 use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::{Mode, Timing};
 use byteway_clock::random::{Rng, Stream as Random};
-use byteway_clock::{Clock, Delay, Notify};
+use byteway_clock::{Clock, Delay, Handler, Notify};
 use byteway_content::{Content, UNIT_BYTES};
 use byteway_policy::{Asked, Kind, Named};
 use std::cell::RefCell;
 use std::fmt;
 use std::future;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 byteway_clock::counters! {
@@ -91,6 +91,8 @@ pub(crate) struct Inner {
     /// A sync has ended, or a file has failed.
     pub(crate) synced: Notify,
     pub(crate) desk: Desk,
+    /// Moves the die of an index.
+    pub(crate) dies: Handler,
     pub(crate) array: RefCell<Array>,
 }
 
@@ -141,14 +143,17 @@ impl Flash {
         };
         array.prepare_failures(&geometry);
         let (synced, desk, array) = (Notify::new(clock), Desk::new(clock), RefCell::new(array));
-        let inner = Inner { clock: clock.clone(), geometry, timing, rng, powered_on_ns, synced, desk, array };
-        let flash = Flash(Rc::new(inner));
+        let flash = Flash(Rc::new_cyclic(|inner: &Weak<Inner>| {
+            let inner = inner.clone();
+            let dies = clock.handle(move |die| {
+                if let Some(inner) = inner.upgrade() {
+                    inner.array.borrow_mut().advance(&inner, die);
+                }
+            });
+            Inner { clock: clock.clone(), geometry, timing, rng, powered_on_ns, synced, desk, dies, array }
+        }));
         if let Some(files) = flash.0.array.borrow().store.files().filter(|files| files.has_thread()) {
             files.report_to(clock.spawn("files", Reporter(Rc::downgrade(&flash.0))));
-        }
-        for die in 0..geometry.dies() {
-            let task = flash.0.clock.spawn("die", Sequencer { array: Rc::downgrade(&flash.0), die });
-            flash.0.array.borrow_mut().dies[die as usize].task = Some(task);
         }
         flash
     }
@@ -162,10 +167,8 @@ impl Flash {
         let mut array = inner.array.borrow_mut();
         array.is_off = true;
         let array = &mut *array;
+        inner.clock.remove(inner.dies);
         for die in &mut array.dies {
-            if let Some(task) = die.task.take() {
-                inner.clock.kill(task);
-            }
             die.stop(inner.clock.now(), &mut array.all_dies);
             for (operation, fails) in die.take_active() {
                 let Operation { verb: Verb::Program(mut batch), block, .. } = operation else { continue };
@@ -802,6 +805,6 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.array.get_mut().dies.iter().filter_map(|die| die.task).for_each(|task| self.clock.kill(task));
+        self.clock.remove(self.dies);
     }
 }

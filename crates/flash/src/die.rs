@@ -7,7 +7,7 @@ use crate::priority::Priority;
 use crate::store::{Batch, Store};
 use crate::timing::SuspendTiming;
 use byteway_clock::random::Stream as Random;
-use byteway_clock::{Delay, HeldIos, TaskId, Time};
+use byteway_clock::{Delay, HeldIos, Time};
 use byteway_policy::Asked;
 
 pub(crate) enum Verb {
@@ -192,8 +192,6 @@ pub(crate) struct Die {
     occupied: Occupancy,
     /// Time for which its cells worked for operations that have ended.
     pub(crate) array: Delay,
-    /// The task whose timer drives the die; None until it is spawned.
-    pub(crate) task: Option<TaskId>,
 }
 
 impl Die {
@@ -209,7 +207,6 @@ impl Die {
             occupied_since: Time::ZERO,
             occupied: Occupancy::default(),
             array: Delay::ZERO,
-            task: None,
         }
     }
 
@@ -470,11 +467,6 @@ impl Die {
             occupied[occupant as usize] += now.since(self.occupied_since);
         }
         occupied
-    }
-
-    /// The task that drives the die.
-    pub(crate) fn task(&self) -> TaskId {
-        self.task.expect("operations come after the tasks were made")
     }
 
     /// Time for which operations held it up to `now`.

@@ -1,8 +1,8 @@
 //! Drives the dies from phase to phase, and hands out the channels.
 //!
-//! Each die has a task whose timers drive it. An idle die starts within the submitting call, and a die that
-//! waits for its channel is moved by the die that frees it, so an uncontended read costs two polls of the die
-//! and one of the reader.
+//! Each die has timers, which call [`Array::advance`]. An idle die starts within the submitting call, and a die that
+//! waits for its channel is moved by the die that frees it, so an uncontended read costs two calls for the die
+//! and one event of the reader.
 //!
 //! **Suspension.** A program or an erase yields to reads that a host waits for, including those that waited
 //! before it. The program's data stay in the die's page register meanwhile; the reads have only the cache
@@ -246,10 +246,10 @@ impl Array {
                 inner.trace_passage(number, &request, &self.dies[die].active[work]);
             }
             self.dies[die].await_channel(now, request.work, false, &mut self.all_dies);
+            let index = request.die;
             self.start_passage(inner, request);
-            let die = &self.dies[die];
-            if die.active[work].until <= now {
-                inner.clock.wake(die.task());
+            if self.dies[die].active[work].until <= now {
+                inner.clock.wake(inner.dies.with(index));
             }
         }
         let channel = &mut self.channels[number as usize];
@@ -258,7 +258,7 @@ impl Array {
         }
         if let Some(first) = channel.line.first() {
             channel.watched = true;
-            inner.clock.wake_at(channel.free_at, self.dies[first.die as usize].task());
+            inner.clock.wake_at(channel.free_at, inner.dies.with(first.die));
         }
     }
 
@@ -278,9 +278,9 @@ impl Array {
             }
         }
         // A phase that takes no time is advanced by the caller.
-        let (until, task) = (work.until, die.task());
+        let until = work.until;
         if !self.suspend_for_read(inner, index) && until > now {
-            inner.clock.wake_at(until, task);
+            inner.clock.wake_at(until, inner.dies.with(index));
         }
     }
 
@@ -315,7 +315,7 @@ impl Array {
         work.phase = Phase::Suspends;
         work.until = at;
         work.suspends += 1;
-        inner.clock.wake_at(at, die.task());
+        inner.clock.wake_at(at, inner.dies.with(index));
         true
     }
 
@@ -342,7 +342,7 @@ impl Array {
         work.enter_cells(now + suspend.resume);
         let until = work.until;
         if !self.suspend_for_read(inner, index) {
-            inner.clock.wake_at(until, self.dies[index as usize].task());
+            inner.clock.wake_at(until, inner.dies.with(index));
         }
         true
     }
@@ -608,22 +608,6 @@ fn is_partial(mask: u64, units_per_page: u32) -> bool {
     true
 }
 
-/// The task of a die. It ends with the array.
-pub(crate) struct Sequencer {
-    pub(crate) array: Weak<Inner>,
-    pub(crate) die: u32,
-}
-
-impl Future for Sequencer {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let Some(inner) = self.array.upgrade() else { return Poll::Ready(()) };
-        inner.array.borrow_mut().advance(&inner, self.die);
-        Poll::Pending
-    }
-}
-
 /// The task that handles completed file jobs. It ends with the array.
 pub(crate) struct Reporter(pub(crate) Weak<Inner>);
 
@@ -635,8 +619,9 @@ impl Future for Reporter {
         let mut array = inner.array.borrow_mut();
         array.store.collect_jobs();
         array.store.mark_reported();
-        let works = |die: &&Die| die.active.iter().any(|work| work.phase == Phase::Works);
-        array.dies.iter().filter(works).filter_map(|die| die.task).for_each(|task| inner.clock.wake(task));
+        let works = |die: &Die| die.active.iter().any(|work| work.phase == Phase::Works);
+        let at_work = (0..).zip(&array.dies).filter(|(_, die)| works(die));
+        at_work.for_each(|(index, _)| inner.clock.wake(inner.dies.with(index)));
         drop(array);
         inner.synced.notify_all();
         Poll::Pending

@@ -215,6 +215,19 @@ impl Ticket {
         self.desk.tickets(|tickets| look(&mut tickets.nodes[self.index as usize]))
     }
 
+    /// For a call: the outcome, if every operation submitted under it has completed. Otherwise this call is made again when they have.
+    #[inline]
+    pub fn outcome(&self) -> Option<Outcome> {
+        let task = self.desk.0.clock.current();
+        self.node(|node| match node.remaining {
+            0 => Some(node.outcome),
+            _ => {
+                node.task = Some(task);
+                None
+            }
+        })
+    }
+
     /// Waits until every operation submitted under it has completed.
     pub fn wait(&self) -> Wait<'_> {
         Wait { ticket: self, yielded: false }
@@ -287,18 +300,10 @@ impl Future for Wait<'_> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
         let clock = &self.ticket.desk.0.clock;
-        let task = clock.current();
-        let outcome = self.ticket.node(|node| {
-            if node.remaining == 0 {
-                return Some(node.outcome);
-            }
-            node.task = Some(task);
-            None
-        });
-        match outcome {
+        match self.ticket.outcome() {
             // No wait took place, so a task that only uses flash must let others run here.
             Some(_) if clock.is_immediate() && !self.yielded && !clock.skip_step() => {
-                clock.wake(task);
+                clock.wake(clock.current());
                 self.yielded = true;
                 Poll::Pending
             }

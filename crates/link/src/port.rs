@@ -12,8 +12,8 @@ use crate::pcie::{PcieConfig, Tlps};
 use crate::switch::Switch;
 use crate::watch::{Ring, Rings, Watch};
 use byteway_clock::{
-    Clock, Delay, Detail, Mailbox, Notify, Passage, Pipe, Resource, Semaphore, SpanId, Spans, Time, Track,
-    Usage,
+    Clock, CreditPlace, Delay, Detail, Mailbox, Notify, Passage, Pipe, Resource, Semaphore, SpanId, Spans,
+    Time, Track, Usage,
 };
 use byteway_content::{Content, Pattern, UNIT_BYTES};
 use byteway_wire::nvme::Segment;
@@ -61,7 +61,7 @@ pub trait Bar {
     /// register reads as zero.
     fn read(&self, offset: u64, bytes: u32) -> u64;
 
-    /// Receives a write if modelled waits take no time; otherwise writes wait for [`DeviceEnd::next_write`].
+    /// Receives a write if modelled waits take no time; otherwise writes wait for [`DeviceEnd::serve_writes`].
     fn write(&self, write: MmioWrite);
 
     /// Receives a store of at most [`STORE_BYTES`] to controller memory, before every register write that was
@@ -754,6 +754,15 @@ impl DeviceEnd {
         }
     }
 
+    /// For the call that takes register writes: passes `take` each one that has arrived. Stores before it are delivered first
+    /// ([`Bar::store`]). This call is made again when the next one arrives.
+    pub fn serve_writes(&self, mut take: impl FnMut(MmioWrite)) {
+        self.0.mmio.serve(|write| match write {
+            Downstream::Write(write) => take(write),
+            Downstream::Store(store) => self.0.stored(&store),
+        });
+    }
+
     /// Delivers the quiet register writes that have arrived: before the device reads the state that they
     /// change.
     #[inline]
@@ -853,6 +862,51 @@ impl DeviceEnd {
             && address.checked_add(bytes.into()).is_some();
         let wanted = bytes as usize;
         is_part.then_some(Part { address, bytes: bytes.into(), skip: 0, wanted, offset: 0 })
+    }
+
+    /// For a call that reads one part as [`read_part`](DeviceEnd::read_part) does: sends its requests, and returns the instant at which
+    /// memory is to be [sampled](DeviceEnd::sample_part). `None`: it waits for tags at `place`, and this call is made again.
+    #[inline]
+    pub fn ask_for_part(&self, part: &Part, purpose: Purpose, place: &mut CreditPlace) -> Option<Time> {
+        let link = &self.0;
+        let requests = part.requests(link);
+        link.tags.take_or_wait(requests.count as usize, place)?;
+        Some(link.send_up(purpose, requests, 0).arrival + link.config.memory_latency)
+    }
+
+    /// Samples memory for such a read. Returns the instant at which the last byte has arrived, when its tags are to be
+    /// [released](DeviceEnd::release_part).
+    ///
+    /// # Errors
+    /// Same as [`DeviceEnd::gather`]; the tags are released.
+    #[inline]
+    pub fn sample_part(
+        &self,
+        part: &Part,
+        epoch: Epoch,
+        purpose: Purpose,
+        mut take: impl PartConsumer,
+    ) -> Result<Time, Fault> {
+        let link = &self.0;
+        link.settle();
+        match part.sample(&link.memory, epoch, &mut take) {
+            Ok(()) => Ok(link.send_down(purpose, part.completions(link), part.bytes).arrival),
+            Err(fault) => {
+                self.release_part(part);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Gives up the place of a read that [waits for tags](DeviceEnd::ask_for_part).
+    pub fn give_up_tags(&self, place: &mut CreditPlace) {
+        self.0.tags.give_up(place);
+    }
+
+    /// Releases the tags of such a read.
+    #[inline]
+    pub fn release_part(&self, part: &Part) {
+        self.0.tags.release(part.requests(&self.0).count as usize);
     }
 
     /// [Gathers](DeviceEnd::gather) one part, as nearly every read does, without tracking batches in flight.

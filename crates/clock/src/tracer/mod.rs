@@ -12,6 +12,7 @@ mod clock;
 use crate::task::TaskId;
 use crate::time::Time;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A kind of resource.
@@ -114,6 +115,8 @@ struct State {
     in_flight: u64,
     /// Tasks, each with the I/Os that it works for, by task slot.
     tasks: Vec<Option<(TaskId, Vec<u32>)>>,
+    /// The same of calls.
+    calls: BTreeMap<TaskId, Vec<u32>>,
     held: Vec<Vec<u32>>,
     free: Vec<u32>,
     /// Scratch: the traced ones among a task's I/Os.
@@ -124,6 +127,9 @@ impl State {
     fn of(&mut self, task: TaskId) -> Option<&mut Vec<u32>> {
         if task == TaskId::NONE {
             return None;
+        }
+        if task.handler().is_some() {
+            return Some(self.calls.entry(task).or_default());
         }
         let index = task.index as usize;
         if self.tasks.len() <= index {

@@ -12,7 +12,7 @@
 //! | [`fetch`] | reading submission queue entries |
 //! | [`background`] | work that outlives commands |
 //! | [`admin`] | the admin commands |
-//! | [`slot`] | the task of a command slot, from parsing to completion |
+//! | [`slot`] | command slots, from parsing to completion: by calls, or by a task |
 //! | [`lifecycle`] | enable, disable, shutdown, function-level reset |
 //!
 //! Each uses only what stands above it: a part of the state never sees the whole, [`core`] knows no command, and code
@@ -25,9 +25,10 @@ use crate::controller::command_set::CommandSets;
 use crate::controller::command_set::lending::{self, LendError};
 use crate::controller::core::{Core, OnReset, Router};
 use crate::controller::fetch::idle::Idle;
+use crate::controller::slot::Records;
 use crate::controller::state::counters::Counters;
 use crate::controller::state::loan::Loan;
-use byteway_clock::SpanId;
+use byteway_clock::{Handler, SpanId};
 use byteway_firmware::{Ftl, Placement, Route};
 use byteway_flash::Medium;
 use byteway_link::{Bar, DeviceEnd};
@@ -96,7 +97,7 @@ impl Controller {
         for _ in 0..core.config.controller.fetch_outstanding {
             tasks.push(clock.spawn("fetch", fetch::run(sets.clone(), idle.clone())));
         }
-        tasks.push(clock.spawn("registers", run_registers(core.clone(), idle)));
+        core.handlers.replace(vec![take_registers(&core, idle), Records::start(&sets)]);
         if is_first {
             tasks.push(clock.spawn("non-volatile state", background::restore::run(sets.clone())));
         }
@@ -172,6 +173,7 @@ impl Controller {
     pub(crate) fn end_tasks(&self) {
         let core = self.core();
         core.tasks.take().into_iter().for_each(|task| core.clock.kill(task));
+        core.handlers.take().into_iter().for_each(|handler| core.clock.remove(handler));
     }
 
     /// Writes buffered data and the state that recovery would have to rebuild, as a host's shutdown does. For a caller
@@ -359,14 +361,18 @@ impl Controller {
     }
 }
 
-/// Takes register writes in the order of arrival.
-async fn run_registers(core: Rc<Core>, idle: Rc<Idle>) {
-    loop {
-        let write = core.port.next_write().await;
-        if core.register_write(write) {
-            idle.begin(&core);
-        }
-    }
+/// Has a call take register writes, in the order of arrival.
+fn take_registers(core: &Rc<Core>, idle: Rc<Idle>) -> Handler {
+    let (clock, core) = (&core.clock, core.clone());
+    let registers = clock.handle(move |_| {
+        core.port.serve_writes(|write| {
+            if core.register_write(write) {
+                idle.begin(&core);
+            }
+        });
+    });
+    clock.wake(registers.with(0));
+    registers
 }
 
 /// Completes Asynchronous Event Requests.

@@ -1,4 +1,7 @@
-//! The task of a command slot: it executes one command after another, from parsing to completion.
+//! Command slots: each executes one command after another, from parsing to completion.
+//!
+//! Nearly all commands are plain, and a call carries them out ([`Records`]), as the record of its slot: a step, and what waits for the
+//! next. Any other command is a task's, which is written as a flow from top to bottom and may wait anywhere.
 //!
 //! Tasks are made with the controller, not with each command: a command then allocates nothing, and the slots are the
 //! limit of commands in execution. An Abort finds its target among them.
@@ -8,15 +11,17 @@ use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::CommandSets;
 use crate::controller::command_set::lending::HeldByLoan;
+use crate::controller::command_set::nvm::plain::Plain;
 use crate::controller::core::Core;
-use crate::controller::queue::ring::QueueFate;
+use crate::controller::queue::ring::{Permit, QueueFate};
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::slot::{Command, Member, Payload, Slot};
-use byteway_clock::{Service, Stage};
-use byteway_firmware::WorkKind;
+use byteway_clock::{Delay, Handler, Service, SpanId, Stage, Time};
+use byteway_firmware::{Progress, Route, WorkKind};
 use byteway_transfer::collector::Supported;
 use byteway_wire::nvme::vendor::Chunk;
-use byteway_wire::nvme::{SglRules, Status};
+use byteway_wire::nvme::{SglRules, Sqe, Status};
+use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -26,7 +31,7 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
     let slot = core.slots.at(index).clone();
     let mut workspace = Workspace::new(supported(core));
     loop {
-        let Command { sqe, permit, span, payload, second, parse } = slot.next().await;
+        let Command { sqe, permit, span, payload, second, parse, .. } = slot.next().await;
         if let Some(second) = second {
             run_fused(&sets, &slot, &mut workspace, Waiting { sqe, permit, span }, *second).await;
             core.free_slot(index);
@@ -82,13 +87,7 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
                 })
             }
             (Ok(()), None) if queue.id == 0 => admin::execute(&sets, &context, &mut workspace).await,
-            (Ok(()), None) => match at.plain(&context) {
-                Some(plain) if plain.is_read() => {
-                    plain.read(&context, &mut workspace).await.map(|()| Reply::Done([0; 2]))
-                }
-                Some(plain) => plain.write(&context, &mut workspace).await.map(|()| Reply::Done([0; 2])),
-                None => at.execute(&context, &mut workspace).await,
-            },
+            (Ok(()), None) => at.execute(&context, &mut workspace).await,
         };
         let mut result = None;
         let (status, dwords) = match outcome {
@@ -133,6 +132,178 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
         slot.clear(status, Status::SUCCESS);
         core.free_slot(index);
         core.end();
+    }
+}
+
+/// A plain command under way.
+struct Record {
+    sqe: Sqe,
+    permit: Permit,
+    span: SpanId,
+    /// The instant at which the next step is due, if it is not another call's to say.
+    due: Time,
+    stage: CommandStage,
+}
+
+/// What is left to do of a command.
+enum CommandStage {
+    /// All, from this step on.
+    Plain(Plain),
+    /// Its completion, with this status, once it has waited for a core; and its block, for the error log.
+    Complete { status: Status, queued: Delay, lba: u64 },
+}
+
+/// The plain commands of a controller, by slot.
+pub struct Records {
+    sets: Rc<CommandSets>,
+    all: Vec<RefCell<Option<Record>>>,
+}
+
+impl Records {
+    /// Has calls carry out the plain commands of a controller.
+    pub fn start(sets: &Rc<CommandSets>) -> Handler {
+        let slots = &sets.core.slots;
+        let all = (0..slots.count()).map(|_| RefCell::default()).collect();
+        let records = Records { sets: sets.clone(), all };
+        let handler = sets.core.clock.handle(move |index| records.go_on(index));
+        (0..slots.count()).for_each(|index| slots.at(index).set_call(handler.with(index)));
+        handler
+    }
+
+    /// Carries a slot's command on, as far as it goes without a wait.
+    fn go_on(&self, index: u32) {
+        let core = &self.sets.core;
+        let mut place = self.all[index as usize].borrow_mut();
+        let slot = core.slots.at(index);
+        let mut progress = match &mut *place {
+            Some(record) => {
+                if record.due > Time::ZERO {
+                    core.clock.note_call(std::mem::take(&mut record.due));
+                }
+                None
+            }
+            None => match self.begin(slot, &mut place) {
+                None => return,
+                begun => begun,
+            },
+        };
+        while let Some(record) = &mut *place {
+            let until = match progress.take() {
+                Some(Ok(Progress::Called)) => return,
+                Some(Ok(Progress::Until(at))) => Some(at),
+                Some(Ok(Progress::Ended(()))) => Some(self.end(slot, record, Status::SUCCESS)),
+                Some(Err(status)) => Some(self.end(slot, record, status)),
+                None => None,
+            };
+            if let Some(at) = until.filter(|at| !core.clock.has_passed(*at)) {
+                record.due = at;
+                return;
+            }
+            match record.stage {
+                CommandStage::Plain(_) => progress = record.step(core, slot, Plain::go_on),
+                CommandStage::Complete { .. } => {
+                    if let Some(record) = place.take() {
+                        self.complete(index, slot, record);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins the command that has been parsed, if it is plain.
+    #[inline]
+    fn begin(&self, slot: &Slot, place: &mut Option<Record>) -> Option<Result<Progress<()>, Status>> {
+        let core = &self.sets.core;
+        let taken = slot.take_plain(|command| self.sets.plain(command.permit.queue(), &command.sqe));
+        let (Command { sqe, permit, span, parse, .. }, plain) = taken?;
+        core.clock.works_for([span]);
+        let stage = CommandStage::Plain(plain);
+        let record = place.insert(Record { sqe, permit, span, due: Time::ZERO, stage });
+        record.step(core, slot, |plain, context| {
+            context.charge_firmware(parse.map_or(Delay::ZERO, |parse| parse.queued));
+            context.check()?;
+            plain.begin(context)
+        })
+    }
+
+    /// Ends what a command does, with this status. Returns the instant at which it is to be completed.
+    #[inline]
+    fn end(&self, slot: &Slot, record: &mut Record, status: Status) -> Time {
+        let core = &self.sets.core;
+        let mut lba = 0;
+        record.step(core, slot, |plain, context| {
+            lba = plain.lba;
+            if status != Status::SUCCESS {
+                self.sets.end_failed(context);
+            }
+        });
+        let complete = core.placement.reserve(WorkKind::Complete, 1);
+        record.stage = CommandStage::Complete { status, queued: complete.queued, lba };
+        // Only now does the command hold no namespace: changes of namespaces wait for this.
+        core.background.command_ended();
+        complete.end
+    }
+
+    /// Completes a command.
+    #[inline]
+    fn complete(&self, index: u32, slot: &Slot, record: Record) {
+        let Record { sqe, permit, span, stage, .. } = record;
+        let CommandStage::Complete { status, queued, lba } = stage else { return };
+        let core = &self.sets.core;
+        core.port.spans().charge_split(span, core.clock.now(), queued, Stage::Firmware);
+        // A queue that is being reset gets no completion: the permit is dropped, and gives its completion slot back.
+        let queue = permit.queue();
+        match queue.fate.get() {
+            QueueFate::Reset => drop(permit),
+            QueueFate::Live | QueueFate::Deleting => {
+                if status != Status::SUCCESS {
+                    core.errors.record(queue.id, &sqe, status, lba, 0);
+                }
+                core.post(permit, sqe.cid(), status, [0; 2], span);
+            }
+        }
+        // The permit is used and the slot is clear before `end`, which a reset waits for.
+        slot.clear(status, Status::SUCCESS);
+        core.free_slot(index);
+        core.end();
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        let core = &self.sets.core;
+        for record in self.all.iter_mut().filter_map(|place| place.get_mut().as_mut()) {
+            if let CommandStage::Plain(plain) = &mut record.stage {
+                plain.give_up(core);
+            }
+        }
+    }
+}
+
+impl Record {
+    /// Has `take` take a step of the command in its context.
+    #[inline]
+    fn step<T>(
+        &mut self,
+        core: &Rc<Core>,
+        slot: &Slot,
+        take: impl FnOnce(&mut Plain, &Context<'_>) -> T,
+    ) -> Option<T> {
+        let Record { sqe, permit, span, stage, .. } = self;
+        let CommandStage::Plain(plain) = stage else { return None };
+        let context = Context {
+            core,
+            slot,
+            queue: permit.queue(),
+            permit,
+            sqe,
+            span: *span,
+            payload: Payload::Pointer,
+            member: Member::First,
+            route: Route::OWN,
+            loan: None,
+        };
+        Some(take(plain, &context))
     }
 }
 

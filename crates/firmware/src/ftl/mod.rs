@@ -72,6 +72,7 @@ pub use finding::{Disagreement, UnitContent};
 pub use footprint::Footprint;
 pub use health::Health;
 pub use host::exchange::Exchange;
+pub use host::plain::{Progress, UnitRead, UnitWrite};
 pub use map::MapMonitor;
 pub use map::copies::LentMemory;
 pub use map::redo;

@@ -8,11 +8,12 @@ use crate::ftl::collect::window::CollectionState;
 use crate::ftl::collect::{purge, window};
 use crate::ftl::config::MediaError;
 use crate::ftl::host::exchange::Exchange;
+use crate::ftl::host::plain::{Progress, UnitRead, UnitWrite};
 use crate::ftl::host::{exchange, part, plain, read, trim, write};
 use crate::placement::{Route, WorkContext};
 #[cfg(doc)]
 use crate::work::WorkKind;
-use byteway_clock::{SpanId, Spans};
+use byteway_clock::{SpanId, Spans, Time};
 use byteway_content::{Content, UNIT_BYTES};
 
 impl Ftl {
@@ -50,31 +51,44 @@ impl Ftl {
         plain::is_plain(&self.0, route)
     }
 
-    /// [`Ftl::read`] of one unit, if [`is_plain`](Ftl::is_plain).
+    /// Begins [`Ftl::read`] of one unit as a record, if [`is_plain`](Ftl::is_plain). Returns the instant of its first step.
     ///
     /// # Errors
     /// Same as [`Ftl::read`].
-    pub fn read_one(
-        &self,
-        span: SpanId,
-        spans: &Spans,
-        unit: u64,
-    ) -> impl Future<Output = Result<Content, MediaError>> {
-        plain::read_one(&self.0, span, spans, unit)
+    #[inline]
+    pub fn begin_read(&self, unit: u64) -> Result<(UnitRead, Time), MediaError> {
+        plain::begin_read(&self.0, unit)
     }
 
-    /// [`Ftl::write`] of one unit without FUA, if [`is_plain`](Ftl::is_plain).
+    /// Takes the next step of a read, which is due. It ends with the unit, or as [`Ftl::read`] fails.
+    #[inline]
+    pub fn read_on(
+        &self,
+        read: &mut UnitRead,
+        span: SpanId,
+        spans: &Spans,
+    ) -> Progress<Result<Content, MediaError>> {
+        plain::read_on(&self.0, read, span, spans)
+    }
+
+    /// Begins [`Ftl::write`] of one unit without FUA as a record, if [`is_plain`](Ftl::is_plain). Returns the instant of its first step.
     ///
     /// # Errors
     /// Same as [`Ftl::write`].
-    pub fn write_one(
+    #[inline]
+    pub fn begin_write(&self, unit: u64, content: Content) -> Result<(UnitWrite, Time), MediaError> {
+        plain::begin_write(&self.0, unit, content)
+    }
+
+    /// Takes the next step of a write, which is due. It ends when the unit is buffered, or as [`Ftl::write`] fails.
+    #[inline]
+    pub fn write_on(
         &self,
+        write: &mut UnitWrite,
         span: SpanId,
         spans: &Spans,
-        unit: u64,
-        content: Content,
-    ) -> impl Future<Output = Result<(), MediaError>> {
-        plain::write_one(&self.0, span, spans, unit, content)
+    ) -> Progress<Result<(), MediaError>> {
+        plain::write_on(&self.0, write, span, spans)
     }
 
     /// Moves `contents` into the write buffer as the units from `first` on, waiting for free slots. Returns

@@ -314,10 +314,20 @@ impl CommandSets {
         }
     }
 
+    /// Whether a command may be a plain read or write, by its entry.
+    #[inline]
+    pub(crate) fn may_be_plain(&self, queue: &SubmissionQueue, sqe: &Sqe) -> bool {
+        nvm::plain::direction(sqe).is_some()
+            && queue.id > 0
+            && !queue.is_lent.get()
+            && self.set_of(sqe) == CommandSet::Nvm
+    }
+
     /// The command as a plain read or write, if it is one.
     #[inline]
-    pub(crate) fn plain(&self, context: &Context<'_>) -> Option<Plain> {
-        if self.set_of(context.sqe) == CommandSet::Nvm { Plain::of(context) } else { None }
+    pub(crate) fn plain(&self, queue: &SubmissionQueue, sqe: &Sqe) -> Option<Plain> {
+        let is_possible = !queue.is_lent.get() && self.set_of(sqe) == CommandSet::Nvm;
+        is_possible.then(|| Plain::of(&self.core, sqe, self.core.route(queue.id, sqe))).flatten()
     }
 
     /// Executes an I/O command.

@@ -29,7 +29,7 @@ use crate::controller::state::lifecycle::Lifecycle;
 use crate::controller::state::loan::Borrowed;
 use crate::controller::state::registers::Registers;
 use crate::controller::state::slot::{Command, Slots};
-use byteway_clock::{Clock, Delay, TaskId};
+use byteway_clock::{Clock, Delay, Handler, TaskId};
 use byteway_firmware::{Placement, Route};
 use byteway_link::DeviceEnd;
 use byteway_wire::nvme::feature::HostMemoryBuffer;
@@ -95,6 +95,7 @@ impl Shared {
             backing,
             port: port.clone(),
             tasks: RefCell::default(),
+            handlers: RefCell::default(),
             clock,
             config,
         });
@@ -134,6 +135,8 @@ pub struct Core {
     pub(crate) memory: Memory,
     /// Tasks of the controller, which end with its power.
     pub(crate) tasks: RefCell<Vec<TaskId>>,
+    /// Functions of the controller's calls, which end with its power.
+    pub(crate) handlers: RefCell<Vec<Handler>>,
 }
 
 impl Core {

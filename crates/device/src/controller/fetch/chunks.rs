@@ -102,7 +102,10 @@ impl Core {
         let Waiting { sqe, permit, span } = waiting;
         self.port.spans().charge(span, self.clock.now(), Stage::Fetch);
         let payload = Payload::Chunked(InlineSlots { bytes });
-        self.start(slot, Command { sqe, permit, span, payload, second: None, parse: None });
+        self.start(
+            slot,
+            Command { sqe, permit, span, payload, second: None, parse: None, may_be_plain: false },
+        );
     }
 
     /// Starts a command that is to fail: the failure takes its time in the slot, as any command does.
@@ -110,7 +113,15 @@ impl Core {
         let Waiting { sqe, permit, span } = waiting;
         self.start(
             slot,
-            Command { sqe, permit, span, payload: Payload::Refused(status), second: None, parse: None },
+            Command {
+                sqe,
+                permit,
+                span,
+                payload: Payload::Refused(status),
+                second: None,
+                parse: None,
+                may_be_plain: false,
+            },
         );
     }
 }

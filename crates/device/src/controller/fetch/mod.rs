@@ -278,7 +278,10 @@ async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes)
                 core.break_queue(queue);
                 let EntryResources { permit, slot, span } = place;
                 let payload = Payload::Refused(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
-                core.start(slot, Command { sqe, permit, span, payload, second: None, parse: None });
+                core.start(
+                    slot,
+                    Command { sqe, permit, span, payload, second: None, parse: None, may_be_plain: false },
+                );
                 entries.by_ref().for_each(|((place, _), _)| place.give_back(core));
             }
         }
@@ -335,7 +338,18 @@ fn depart(sets: &CommandSets, train: Train, slot: u32) {
     let Train { sqe, permit, span, slots } = train;
     let parse = reserve_parse(sets, &sqe, permit.queue().id, span);
     core.slots.at(slot).carried.borrow_mut().truncate(slots.bytes as usize);
-    core.start(slot, Command { sqe, permit, span, payload: Payload::Train(slots), second: None, parse });
+    core.start(
+        slot,
+        Command {
+            sqe,
+            permit,
+            span,
+            payload: Payload::Train(slots),
+            second: None,
+            parse,
+            may_be_plain: false,
+        },
+    );
 }
 
 /// Reads the missing entries of a train, which the doorbell has exposed, and starts its command.

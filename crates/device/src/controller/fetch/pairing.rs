@@ -171,7 +171,18 @@ impl<'a> Pairing<'a> {
         let EntryResources { permit: second_permit, slot, span: second_span } = place;
         let second = Waiting { sqe: second, permit: second_permit, span: second_span };
         let second = Some(Box::new(second));
-        core.start(slot, Command { sqe, permit, span, payload: Payload::Pointer, second, parse: None });
+        core.start(
+            slot,
+            Command {
+                sqe,
+                permit,
+                span,
+                payload: Payload::Pointer,
+                second,
+                parse: None,
+                may_be_plain: false,
+            },
+        );
     }
 
     /// Ends a half without the other.
@@ -182,7 +193,10 @@ impl<'a> Pairing<'a> {
             Some(slot) => {
                 let Waiting { sqe, permit, span } = command;
                 let payload = Payload::Refused(status);
-                self.core().start(slot, Command { sqe, permit, span, payload, second: None, parse: None });
+                self.core().start(
+                    slot,
+                    Command { sqe, permit, span, payload, second: None, parse: None, may_be_plain: false },
+                );
             }
             None => self.core().refuse_half(command, status),
         }

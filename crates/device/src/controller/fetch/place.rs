@@ -41,7 +41,9 @@ pub fn start(sets: &CommandSets, sqe: Sqe, place: EntryResources) {
         return core.free_slot(slot);
     }
     let parse = reserve_parse(sets, &sqe, permit.queue().id, span);
-    core.start(slot, Command { sqe, permit, span, payload: Payload::Pointer, second: None, parse });
+    let may_be_plain = sets.may_be_plain(permit.queue(), &sqe);
+    let payload = Payload::Pointer;
+    core.start(slot, Command { sqe, permit, span, payload, second: None, parse, may_be_plain });
 }
 
 /// Reserves a core for parsing a command, so that its slot is woken once for both. `None`: this takes several waits, or

@@ -31,6 +31,8 @@ pub struct Command {
     /// End of the parsing, if a core was reserved for it at fetch: the slot does nothing before. `None`: the slot does
     /// the parsing.
     pub parse: Option<Service>,
+    /// Whether it may be carried out by calls: they take it first, once it is parsed.
+    pub may_be_plain: bool,
 }
 
 /// Selects a command in a slot: a fused operation has two, any other command only the first.
@@ -67,6 +69,8 @@ pub enum Payload {
 pub struct Slot {
     clock: Clock,
     waiting: Cell<Option<TaskId>>,
+    /// The call that carries out plain commands; `None`: the task carries out all.
+    call: Cell<Option<TaskId>>,
     inbox: RefCell<Option<Command>>,
     /// Payload from the submission queue, filled before the command is dispatched. Reused.
     pub carried: RefCell<Vec<u8>>,
@@ -88,6 +92,7 @@ impl Slot {
         Rc::new(Slot {
             clock: clock.clone(),
             waiting: Cell::default(),
+            call: Cell::default(),
             inbox: RefCell::default(),
             carried: RefCell::default(),
             running: Cell::default(),
@@ -110,9 +115,31 @@ impl Slot {
         self.abortable.set(qid != 0 || !matches!(opcode, AdminOpcode::ABORT | AdminOpcode::DELETE_SQ));
         self.aborted.iter().for_each(|aborted| aborted.set(false));
         let parsed = command.parse.map_or(Time::ZERO, |parse| parse.end);
+        let call = self.call.get().filter(|_| command.may_be_plain && command.parse.is_some());
         self.inbox.replace(Some(command));
-        if let Some(task) = self.waiting.take() {
-            self.clock.wake_at(parsed, task);
+        if let Some(waiter) = call.or_else(|| self.waiting.take()) {
+            self.clock.wake_at(parsed, waiter);
+        }
+    }
+
+    /// Sets the call that takes commands which may be plain.
+    pub fn set_call(&self, call: TaskId) {
+        self.call.set(Some(call));
+    }
+
+    /// For that call: the command that is parsed, if `take` returns something for it. Otherwise the slot's task takes it, in the same
+    /// instant and before all else.
+    pub fn take_plain<T>(&self, take: impl FnOnce(&Command) -> Option<T>) -> Option<(Command, T)> {
+        let mut inbox = self.inbox.borrow_mut();
+        let taken = inbox.as_ref().and_then(take);
+        match taken {
+            Some(taken) => inbox.take().map(|command| (command, taken)),
+            None => {
+                if let Some(task) = self.waiting.take() {
+                    self.clock.wake_first(task);
+                }
+                None
+            }
         }
     }
 

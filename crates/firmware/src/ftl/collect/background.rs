@@ -43,27 +43,38 @@ pub(in crate::ftl) struct Attending<'a> {
 
 impl Drop for Attending<'_> {
     fn drop(&mut self) {
-        let core = self.core;
-        core.superseded.end(self.turn);
-        if core.config.upkeep.background.is_none() {
-            return;
-        }
-        let idleness = &core.idleness;
-        idleness.last.set(core.clock.now());
-        idleness.in_flight.set(idleness.in_flight.get() - 1);
-        if idleness.in_flight.get() == 0 {
-            idleness.stirred.notify_one();
-        }
+        end_request(self.core, self.turn);
     }
 }
 
 /// Counts a request of the host.
 #[inline]
 pub(in crate::ftl) fn attend(core: &Core) -> Attending<'_> {
+    Attending { core, turn: begin_request(core) }
+}
+
+/// Counts the start of a host request, for a record. Returns what its [end](end_request) takes.
+#[inline]
+pub(in crate::ftl) fn begin_request(core: &Core) -> usize {
     if core.config.upkeep.background.is_some() {
         stir(core);
     }
-    Attending { core, turn: core.superseded.begin() }
+    core.superseded.begin()
+}
+
+/// Counts the end of a host request.
+#[inline]
+pub(in crate::ftl) fn end_request(core: &Core, turn: usize) {
+    core.superseded.end(turn);
+    if core.config.upkeep.background.is_none() {
+        return;
+    }
+    let idleness = &core.idleness;
+    idleness.last.set(core.clock.now());
+    idleness.in_flight.set(idleness.in_flight.get() - 1);
+    if idleness.in_flight.get() == 0 {
+        idleness.stirred.notify_one();
+    }
 }
 
 fn stir(core: &Core) {

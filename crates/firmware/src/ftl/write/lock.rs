@@ -3,7 +3,7 @@
 //! A writer of a unit waits while it is locked, so that its write is not undone. Buffer slots are always
 //! acquired before waiting for a lock: the holder of a lock then waits only for flash, and every wait ends.
 
-use byteway_clock::{Clock, Notify};
+use byteway_clock::{Clock, Notify, NotifyPlace};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -33,6 +33,18 @@ impl Locks {
         while self.any(first, count) {
             self.0.unlocked.notified().await;
         }
+    }
+
+    /// For a call: whether a unit is free, with a `place` of its own for each wait. Otherwise this call is made again when one may be.
+    #[inline]
+    pub(in crate::ftl) fn is_free(&self, unit: u64, place: &mut NotifyPlace) -> bool {
+        while matches!(place, NotifyPlace::None) && self.any(unit, 1) || !matches!(place, NotifyPlace::None) {
+            if !self.0.unlocked.has_notified(place) {
+                return false;
+            }
+            *place = NotifyPlace::None;
+        }
+        true
     }
 
     /// Locks a unit once it is free.

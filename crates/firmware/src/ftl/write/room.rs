@@ -4,7 +4,7 @@
 //! overtaken by short ones for ever, and what a task has is its own over further waits. The price is a second count of
 //! what the buffer counts, which every way out of the buffer has to give back.
 
-use byteway_clock::{Clock, Permit, Semaphore};
+use byteway_clock::{Clock, CreditPlace, Permit, Semaphore};
 
 /// The slots of the write buffer that no task has reserved.
 pub(in crate::ftl) struct Room {
@@ -36,6 +36,13 @@ impl Room {
     /// Waits for slots. A permit of fewer means that there will be none any more.
     pub(in crate::ftl) async fn acquire(&self, count: u32) -> Permit {
         self.credits.acquire(count as usize).await
+    }
+
+    /// For a call: like [`acquire`](Room::acquire), with a `place` of its own for each wait. `None`: this call is made again when it has
+    /// them.
+    #[inline]
+    pub(in crate::ftl) fn take_or_wait(&self, count: u32, place: &mut CreditPlace) -> Option<u32> {
+        self.credits.take_or_wait(count as usize, place).map(|credits| credits as u32)
     }
 
     /// Takes slots within the call, if they are free and no task waits for any.
