@@ -8,13 +8,24 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A command: part of a piece.
+/// A command: part of a piece. It is answered when it is dropped: as lost, if that is before its end.
 struct Job {
     group: Rc<Group>,
     piece: usize,
     /// Offset of its units in the piece, and their number.
     at: u64,
     count: u64,
+    has_ended: bool,
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let error = MemberLost::because("it was replaced").into();
+            self.group.pieces.borrow_mut()[self.piece].fail(error);
+        }
+        self.group.answer();
+    }
 }
 
 /// A member, as seen by the array.
@@ -69,7 +80,7 @@ impl Port {
         let mut waiting = self.waiting.borrow_mut();
         let mut push = |at, count| {
             group.expect(1);
-            waiting[line].push_back(Job { group: group.clone(), piece, at, count });
+            waiting[line].push_back(Job { group: group.clone(), piece, at, count, has_ended: false });
             self.sendable.notify_one();
         };
         match count {
@@ -92,9 +103,10 @@ impl Port {
         self.sendable.notify_one();
     }
 
-    /// Ends its lanes.
+    /// Ends its lanes. Commands that are queued or in flight are answered as lost: who waits for them may have gone on with another member.
     pub(crate) fn stop(&self) {
         self.tasks.take().into_iter().for_each(|task| self.clock.kill(task));
+        self.waiting.take();
     }
 
     fn next(&self) -> Option<Job> {
@@ -111,7 +123,7 @@ impl Port {
 async fn run<M: Member>(port: Rc<Port>, member: Rc<M>, lane: usize) {
     let mut contents = Vec::new();
     loop {
-        let Some(job) = port.next() else {
+        let Some(mut job) = port.next() else {
             port.sendable.notified().await;
             continue;
         };
@@ -126,7 +138,7 @@ async fn run<M: Member>(port: Rc<Port>, member: Rc<M>, lane: usize) {
             job.group.pieces.borrow_mut()[job.piece].fail(error);
         }
         contents.clear();
-        job.group.answer();
+        job.has_ended = true;
     }
 }
 

@@ -147,7 +147,7 @@ impl Slots {
         // Rebuilding continues meanwhile: a power cut may undo what it has written since its last flush.
         for (state, flushed) in states.iter_mut().zip(&self.flushed) {
             if let SlotState::Rebuilding { mark } = state {
-                debug_assert!(*flushed <= *mark, "a stripe is flushed before it is rebuilt");
+                debug_assert!(*flushed <= *mark, "a stripe is rebuilt before it is flushed");
                 *mark = *flushed;
             }
         }
@@ -187,27 +187,33 @@ impl Slots {
         })
     }
 
-    /// A stripe of a slot is rebuilt. Returns whether that was the next one to rebuild: else the slot has failed, or got
-    /// another member, which begins anew.
-    pub(crate) fn advance(&mut self, slot: usize, stripe: u64) -> bool {
+    /// The progress of the member that `joined` the slot, if it is still being rebuilt: it may have failed, and another one have taken its place,
+    /// whenever a task has waited.
+    fn rebuilding_mark(&mut self, slot: usize, joined: u32) -> Option<&mut u64> {
         match &mut self.states[slot] {
-            SlotState::Rebuilding { mark } if *mark == stripe => *mark += 1,
-            _ => return false,
-        }
-        true
-    }
-
-    /// The stripes of a slot below `end` are durable, of those that its present member has.
-    pub(crate) fn flush_to(&mut self, slot: usize, end: u64) {
-        if let SlotState::Rebuilding { mark } = self.states[slot] {
-            self.flushed[slot] = end.min(mark);
+            SlotState::Rebuilding { mark } if self.joined[slot] == joined => Some(mark),
+            _ => None,
         }
     }
 
-    /// All `stripes` of a slot are durable, if its present member has them. Returns whether it is active now.
-    pub(crate) fn complete(&mut self, slot: usize, stripes: u64) -> bool {
-        let is_whole = |state| matches!(state, SlotState::Rebuilding { mark } if mark >= stripes);
-        let is_rebuilt = is_whole(self.states[slot]) && !self.is_broken;
+    /// A stripe of the member that `joined` a slot is rebuilt. Returns whether that was the next one to rebuild: else it has failed.
+    pub(crate) fn advance(&mut self, (slot, joined): (usize, u32), stripe: u64) -> bool {
+        let mark = self.rebuilding_mark(slot, joined).filter(|mark| **mark == stripe);
+        mark.map(|mark| *mark += 1).is_some()
+    }
+
+    /// The stripes below `end` of the member that `joined` a slot are durable.
+    pub(crate) fn flush_to(&mut self, (slot, joined): (usize, u32), end: u64) {
+        if let Some(mark) = self.rebuilding_mark(slot, joined) {
+            debug_assert!(end <= *mark, "a stripe is rebuilt before it is flushed");
+            self.flushed[slot] = end;
+        }
+    }
+
+    /// All `stripes` of the member that `joined` a slot are durable. Returns whether it is active now.
+    pub(crate) fn complete(&mut self, (slot, joined): (usize, u32), stripes: u64) -> bool {
+        let is_whole = self.rebuilding_mark(slot, joined).is_some_and(|mark| *mark >= stripes);
+        let is_rebuilt = is_whole && !self.is_broken;
         if is_rebuilt {
             self.states[slot] = SlotState::Active;
         }
@@ -221,5 +227,109 @@ pub(crate) fn is_complete(layout: &Layout, states: &[SlotState]) -> bool {
     match layout.level {
         Level::Raid5 => states.iter().filter(|state| !is_active(state)).count() <= 1,
         _ => states.chunks(layout.copies).all(|copies| copies.iter().any(is_active)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_clock::{Clock, Executor, SpanId};
+    use byteway_content::Content;
+    use byteway_member::{Member, MemberShape};
+
+    /// A drive that is asked for its properties only.
+    struct Idle;
+
+    impl Member for Idle {
+        fn lanes(&self) -> usize {
+            1
+        }
+
+        async fn describe(&self) -> Result<MemberShape, MemberLost> {
+            Ok(MemberShape { units: 8, command_units: 1, block_bytes: 512, identity: "idle".into() })
+        }
+
+        async fn read(
+            &self,
+            _: usize,
+            _: SpanId,
+            _: u64,
+            _: u32,
+            _: &mut Vec<Content>,
+        ) -> Result<(), MemberError> {
+            Err(MemberError::Unreadable)
+        }
+
+        async fn write(
+            &self,
+            _: usize,
+            _: SpanId,
+            _: u64,
+            _: &[Content],
+            _: bool,
+        ) -> Result<(), MemberError> {
+            Ok(())
+        }
+
+        async fn write_part(
+            &self,
+            _: usize,
+            _: SpanId,
+            _: u64,
+            _: u32,
+            _: u32,
+            _: &Content,
+            _: bool,
+        ) -> Result<(), MemberError> {
+            Ok(())
+        }
+
+        async fn deallocate(&self, _: usize, _: SpanId, _: u64, _: u64) -> Result<(), MemberError> {
+            Ok(())
+        }
+
+        async fn flush(&self, _: usize, _: SpanId) -> Result<(), MemberError> {
+            Ok(())
+        }
+    }
+
+    /// A mirror of four stripes, whose slot 1 is being rebuilt on the member that joined as number 2.
+    async fn rebuilding(clock: &Clock) -> (Slots, Layout, Rc<Port>) {
+        let layout = Layout::new(Level::Raid1, 2, 1, 4);
+        let port = Port::attach(clock, Idle).await.expect("it is there");
+        let states = vec![SlotState::Active, SlotState::Rebuilding { mark: 0 }];
+        let slots = Slots::new(vec![Some(port.clone()), Some(port.clone())], states, vec![1, 2]);
+        (slots, layout, port)
+    }
+
+    // What a task did for a member before it waited was counted for the member that had taken its place: that became active without its data.
+    #[test]
+    fn nothing_of_a_replaced_member_counts_for_its_successor() {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let test = async move {
+            for done in 0..=4 {
+                let (mut slots, layout, port) = rebuilding(&clock).await;
+                let (old, new) = ((1, 2), (1, 5));
+                assert!((0..done).all(|stripe| slots.advance(old, stripe)));
+                assert!(!slots.advance(old, done + 1), "a stripe is left out");
+                slots.flush_to(old, done);
+                assert!(slots.fail(1, MemberError::Unreadable, &layout));
+                assert!(!slots.advance(old, done) && !slots.complete(old, 4), "it has failed");
+                assert!(slots.install(1, &port, 5));
+                let begun = [SlotState::Active, SlotState::Rebuilding { mark: 0 }];
+                // Each of what a rebuild does when it goes on.
+                assert!(!slots.advance(old, 0) && !slots.advance(old, done) && !slots.complete(old, 4));
+                slots.flush_to(old, done);
+                assert_eq!(slots.states(), begun);
+                let failed = slots.unrecorded();
+                assert_eq!(slots.to_record(&failed).as_deref(), Some(&begun[..]), "nothing of it is durable");
+                assert!((0..4).all(|stripe| !slots.complete(new, 4) && slots.advance(new, stripe)));
+                slots.flush_to(new, 4);
+                assert!(slots.complete(new, 4) && !slots.complete(new, 4));
+                assert_eq!(slots.states(), [SlotState::Active; 2]);
+            }
+        };
+        executor.run(test).unwrap_or_else(|stalled| panic!("{stalled}"));
     }
 }

@@ -237,6 +237,8 @@ async fn repair_copies(core: &Core, stripe: u64) -> bool {
 async fn rebuild(core: &Core, slot: usize, mark: u64) {
     let (layout, mut since) = (&core.layout, 0);
     let (stripes, began) = (layout.stripes, core.clock.now());
+    // Another member may take its place wherever this waits.
+    let member = (slot, core.slots.borrow().joined()[slot]);
     let earlier = core.rebuild.get().filter(|it| it.slot == slot && it.ended.is_none() && it.done == mark);
     let begun = Rebuild { slot, stripes, before: mark, done: mark, began, ended: None };
     core.rebuild.set(Some(earlier.unwrap_or(begun)));
@@ -246,7 +248,7 @@ async fn rebuild(core: &Core, slot: usize, mark: u64) {
     for stripe in mark..layout.stripes {
         let lock = core.lock(stripe * layout.stripe_units(), layout.stripe_units()).await;
         let is_done = rebuild_stripe(core, slot, stripe).await;
-        if !is_done || !core.slots.borrow_mut().advance(slot, stripe) {
+        if !is_done || !core.slots.borrow_mut().advance(member, stripe) {
             return; // the caller evaluates the state again
         }
         told(stripe + 1, None);
@@ -255,14 +257,14 @@ async fn rebuild(core: &Core, slot: usize, mark: u64) {
         if since >= MARK_UNITS {
             since = 0;
             flush_members(core, SpanId::NONE).await;
-            core.slots.borrow_mut().flush_to(slot, stripe + 1);
+            core.slots.borrow_mut().flush_to(member, stripe + 1);
             write_superblocks(core).await;
         }
         pace_upkeep(core, layout.chunk).await;
     }
     flush_members(core, SpanId::NONE).await;
     write_lost(core).await;
-    if !core.slots.borrow_mut().complete(slot, layout.stripes) {
+    if !core.slots.borrow_mut().complete(member, layout.stripes) {
         return;
     }
     told(layout.stripes, Some(core.clock.now()));

@@ -79,6 +79,47 @@ fn a_member_that_is_unplugged_is_served_through_and_rebuilt_under_load() {
     }
 }
 
+// A member that is replaced while the flush of its rebuild is under way: its successor was taken for rebuilt, with none of its data; or the
+// flush, whose lane had ended, was waited for indefinitely, and nothing was ever rebuilt again.
+#[test]
+fn a_member_that_is_replaced_in_its_last_flush_leaves_its_successor_to_be_rebuilt() {
+    for (level, count) in [(Level::Raid1, 2), (Level::Raid5, 3)] {
+        run(async move |clock| {
+            let disks = disks(count);
+            let array = create(&clock, config(level), &disks).await;
+            let model = Model::new(array.user_units());
+            for first in (0..array.user_units()).step_by(12) {
+                let units = 12.min(array.user_units() - first);
+                model.write(&array, first, units, false).await.unwrap();
+            }
+            let add = async |disk: &Rc<Disk>, number| {
+                array.remove(1).await;
+                assert_eq!(array.add_spare(RamMember::new(&clock, disk, 1, number)).await, Ok(1));
+            };
+            let (replaced, successor) = (Disk::new(500), Disk::new(500));
+            replaced.holds_flushes.set(true);
+            add(&replaced, 8).await;
+            let all = |array: &Array| array.state().rebuild.is_some_and(|it| it.done == it.stripes);
+            while !all(&array) {
+                clock.sleep(Delay::from_us(10)).await;
+            }
+            clock.sleep(Delay::from_ms(1)).await;
+            assert!(array.state().is_degraded(), "it waits for the flush");
+            add(&successor, 9).await;
+            assert!(matches!(array.state().slots[1].0, SlotState::Rebuilding { .. }), "{:?}", array.state());
+            replaced.holds_flushes.set(false);
+            let begun = clock.now();
+            while array.state().is_degraded() && clock.now().since(begun) < Delay::from_ms(500) {
+                clock.sleep(Delay::from_us(100)).await;
+            }
+            assert!(!array.state().is_degraded() && all(&array), "{:?}", array.state());
+            // The others are gone in turn: the successor has what they had.
+            array.remove(0).await;
+            model.read_all(&array, "with the successor").await;
+        });
+    }
+}
+
 // The rate limit preserves hosts' latency during a rebuild; without it a rebuild takes all that members give.
 #[test]
 fn a_rebuild_keeps_to_its_rate() {

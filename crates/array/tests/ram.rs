@@ -20,6 +20,8 @@ pub struct Disk {
     cached: RefCell<Vec<(u64, Content)>>,
     pub unreadable: RefCell<BTreeSet<u64>>,
     pub is_gone: Cell<bool>,
+    /// Flushes do not end until it is reset.
+    pub holds_flushes: Cell<bool>,
     pub reads: Cell<u64>,
     pub writes: Cell<u64>,
 }
@@ -33,6 +35,7 @@ impl Disk {
             cached: RefCell::default(),
             unreadable: RefCell::default(),
             is_gone: Cell::default(),
+            holds_flushes: Cell::default(),
             reads: Cell::default(),
             writes: Cell::default(),
         })
@@ -183,6 +186,9 @@ impl Member for RamMember {
     async fn flush(&self, _: usize, _: SpanId) -> Result<(), MemberError> {
         // Writes cached at the end become durable, which is more than required.
         self.take_time().await?;
+        while self.disk.holds_flushes.get() {
+            self.take_time().await?;
+        }
         self.disk.flush();
         Ok(())
     }
