@@ -8,6 +8,7 @@ use super::key::Key;
 use super::layout::Layout;
 use super::memtable::Memtable;
 use super::record::Entry;
+use super::segments::Cover;
 use super::tally::Tally;
 use super::version::Version;
 use std::cell::RefCell;
@@ -188,7 +189,7 @@ impl Index {
 
     /// Puts the memtable into the queue for flushes, and starts a new one. `covers`: the records that are in it or in
     /// an older one, for segments of the value log.
-    pub(super) fn rotate(&mut self, covers: Vec<(u32, u32)>) {
+    pub(super) fn rotate(&mut self, covers: Vec<Cover>) {
         let full = std::mem::take(&mut self.memtable);
         full.borrow_mut().fill(covers);
         self.full.push_back(full);

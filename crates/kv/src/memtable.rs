@@ -3,6 +3,7 @@
 use super::key::Key;
 use super::layout::Layout;
 use super::record::Entry;
+use super::segments::Cover;
 use super::tally::Tally;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ pub(super) struct Memtable {
     bytes: u64,
     /// Contribution of the entries to the sums over all key-value pairs.
     tally: Tally,
-    /// For segments of the value log: the number of records that tables cover once this memtable is flushed.
-    covers: Vec<(u32, u32)>,
+    /// Records of the value log that tables cover once this memtable is flushed.
+    covers: Vec<Cover>,
 }
 
 impl Memtable {
@@ -39,12 +40,12 @@ impl Memtable {
         self.tally
     }
 
-    pub(super) fn covers(&self) -> &[(u32, u32)] {
+    pub(super) fn covers(&self) -> &[Cover] {
         &self.covers
     }
 
     /// The memtable is full: tables that are made of it will reflect these records.
-    pub(super) fn fill(&mut self, covers: Vec<(u32, u32)>) {
+    pub(super) fn fill(&mut self, covers: Vec<Cover>) {
         debug_assert!(self.covers.is_empty(), "a memtable is full once");
         self.covers = covers;
     }
