@@ -351,6 +351,78 @@ fn a_half_that_waits_can_be_ended() {
     });
 }
 
+/// A drive that reads 32 entries at a time, of which each two cross after others that wait, and take 20 us: a read of one entry that begins
+/// later ends long before.
+fn reads_overtake() -> Bench {
+    let mut bench = Bench::default();
+    let controller = &mut bench.drive.controller;
+    (controller.fetch_burst, controller.fetch_outstanding, controller.arbitration_burst) = (32, 2, 128);
+    (bench.link.mrrs, bench.link.read_tags, bench.link.memory_latency) = (128, 1, Delay::from_us(20));
+    bench
+}
+
+/// A second half that waits: the read of its first, with 31 commands before it, goes on. Gives the two identifiers.
+async fn waiting_second(host: &TestHost) -> (Pair, [u16; 2]) {
+    let pair = host.create_pair(2, 64).await;
+    let zeroes = vec![0; 4096];
+    (0..31).for_each(|_| {
+        host.place(&pair.sq, Flush.sqe(0, NS_4K));
+    });
+    let first = host.place(&pair.sq, compare(host, NS_4K, 1, &zeroes));
+    let second = host.place(&pair.sq, write(host, NS_4K, 1, &pattern(1, 4096)));
+    host.ring_tail(&pair.sq);
+    host.sleep(Delay::from_us(100)).await;
+    (pair, [first, second])
+}
+
+// The second half that is there before its first waits without a command slot, too, and must end in every way in which commands end.
+#[test]
+fn a_second_half_that_waits_can_be_ended() {
+    // By its first.
+    reads_overtake().enabled(async |host| {
+        let (pair, cids) = waiting_second(&host).await;
+        let ended = host.next_many(&pair.cq, 33).await;
+        assert!(ended.iter().all(|cqe| cqe.status() == Status::SUCCESS), "{ended:?}");
+        let ended: Vec<u16> = ended.iter().map(|cqe| cqe.cid).filter(|cid| cids.contains(cid)).collect();
+        assert_eq!(ended, cids, "in the order of the commands");
+        assert_eq!(host.read(&pair, NS_4K, 1, 1).await, pattern(1, 4096));
+    });
+    // By Abort, at once; the other is then alone.
+    reads_overtake().enabled(async |host| {
+        let (pair, [first, second]) = waiting_second(&host).await;
+        assert_eq!(host.succeed(Abort { sqid: 2, cid: second }.sqe(0)).await, 0);
+        let cqe = host.next(&pair.cq).await;
+        assert_eq!((cqe.cid, cqe.status()), (second, Status::ABORT_REQUESTED), "before all others");
+        assert_eq!(host.succeed(Abort { sqid: 2, cid: second }.sqe(0)).await, Abort::NOT_ABORTED);
+        for cqe in host.next_many(&pair.cq, 32).await {
+            assert_eq!(cqe.status(), if cqe.cid == first { MISSING } else { Status::SUCCESS });
+        }
+        assert_eq!(host.read(&pair, NS_4K, 1, 1).await, vec![0; 4096], "nothing was written");
+    });
+    // By deletion of its queue, and by a reset.
+    reads_overtake().enabled(async |host| {
+        let (pair, _) = waiting_second(&host).await;
+        assert!(host.look(&pair.cq).is_none(), "the first read goes on");
+        host.succeed(delete_sq(2)).await;
+        let sq = host.create_sq(2, 16, &pair.cq, QueuePriority::Urgent).await;
+        while let Some(cqe) = host.take(&pair.cq) {
+            assert_eq!(cqe.status(), Status::ABORTED_SQ_DELETED);
+            host.ring_head(&pair.cq);
+        }
+        assert_eq!(host.io(&sq, Flush.sqe(0, NS_4K)).await.status(), Status::SUCCESS);
+        assert_eq!(host.read(&sq, NS_4K, 1, 1).await, vec![0; 4096]);
+    });
+    reads_overtake().enabled(async |host| {
+        let (pair, _) = waiting_second(&host).await;
+        assert!(host.look(&pair.cq).is_none(), "the first read goes on");
+        host.disable().await;
+        assert!(host.drive().controller.is_quiet());
+        host.enable().await;
+        let pair = host.create_pair(1, 16).await;
+        assert_eq!(host.read(&pair, NS_4K, 1, 1).await, vec![0; 4096]);
+    });
+}
+
 // Each command has an Abort of its own (NVMe Base 2.1, 3.4.2).
 #[test]
 fn each_of_the_two_can_be_aborted() {
