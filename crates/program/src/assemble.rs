@@ -126,3 +126,32 @@ pub fn exit() -> Instruction {
 pub fn assemble(instructions: &[Instruction]) -> Vec<u8> {
     instructions.iter().flat_map(|instruction| instruction.to_bytes()).collect()
 }
+
+/// An object file with one function of this name, as a compiler writes it.
+pub fn object(function: &str, instructions: &[Instruction]) -> Vec<u8> {
+    let code = assemble(instructions);
+    let names = format!("\0{function}\0").into_bytes();
+    // No symbol, then a global function in section 1, whose name begins behind the first zero.
+    let mut symbols = [0; 48];
+    (symbols[24], symbols[28], symbols[30]) = (1, 0x12, 1);
+    symbols[40..48].copy_from_slice(&(code.len() as u64).to_le_bytes());
+    let mut file = vec![0; 64];
+    let mut sections = vec![0; 64];
+    // Their type, flags and related section: instructions, symbols, names.
+    for (kind, flags, link, data) in [(1u32, 6u64, 0u32, &code[..]), (2, 0, 3, &symbols), (3, 0, 0, &names)] {
+        let mut header = [0; 64];
+        header[4..8].copy_from_slice(&kind.to_le_bytes());
+        header[8..16].copy_from_slice(&flags.to_le_bytes());
+        header[24..32].copy_from_slice(&(file.len() as u64).to_le_bytes());
+        header[32..40].copy_from_slice(&(data.len() as u64).to_le_bytes());
+        header[40..44].copy_from_slice(&link.to_le_bytes());
+        sections.extend_from_slice(&header);
+        file.extend_from_slice(data);
+    }
+    file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    (file[16], file[18], file[58], file[60]) = (1, 247, 64, 4);
+    let start = file.len() as u64;
+    file[40..48].copy_from_slice(&start.to_le_bytes());
+    file.extend_from_slice(&sections);
+    file
+}

@@ -1,6 +1,7 @@
 //! Extracts the instructions from an object file that `clang --target=bpf -O2 -c` wrote: the executable section of a 64-bit little-endian
 //! ELF file for eBPF. A file that needs a linker is refused: instructions with relocations (maps, global variables, calls of functions that
-//! were not inlined) have no meaning on their own. If it has symbols, the program is the one function that others could call.
+//! were not inlined) have no meaning on their own. If it has symbols, the program is the one function that others could call, and its name says what
+//! it is for.
 
 use crate::verify::{Program, ProgramError};
 
@@ -11,6 +12,7 @@ const EM_BPF: u16 = 247;
 /// Section types: program bits, relocations with and without addends.
 const SHT_PROGBITS: u32 = 1;
 const SHT_SYMTAB: u32 = 2;
+const SHT_STRTAB: u32 = 3;
 const SHT_RELA: u32 = 4;
 const SHT_REL: u32 = 9;
 /// Flag of an executable section.
@@ -20,6 +22,8 @@ const SYMBOL_BYTES: usize = 24;
 /// Kind of a symbol: a function. Binding of one that others can't call.
 const STT_FUNC: u8 = 2;
 const STB_LOCAL: u8 = 0;
+/// Characters of a function's name in a message at most.
+const NAME_SHOWN_MAX: usize = 64;
 
 /// Why no instructions can be extracted from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +58,17 @@ pub enum FileError {
     /// They are not valid.
     #[error(transparent)]
     Instructions(#[from] ProgramError),
+    /// They are for something else.
+    #[error("its function is `{found}`, expected `{expected}`: the name says what a program is for")]
+    Purpose {
+        /// The function's name, as it can be shown.
+        found: String,
+        /// The name that it should have.
+        expected: &'static str,
+    },
+    /// It is not known what they are for.
+    #[error("it names no function, expected `{0}`: keep the symbols of the object file")]
+    Nameless(&'static str),
 }
 
 /// Verifies a file with a program: an object file, or bare instructions.
@@ -61,8 +76,38 @@ pub enum FileError {
 /// # Errors
 /// It needs a linker, or the verifier refuses it.
 pub fn verified(file: &[u8]) -> Result<Program, FileError> {
-    let code = if file.starts_with(&MAGIC) { instructions(file)? } else { file };
+    let code = if is_object(file) { instructions(file)? } else { file };
     Ok(Program::verify(code)?)
+}
+
+/// The same of a program that is for one thing only, as the name of its function says. Bare instructions have no names, and are taken as they are.
+///
+/// # Errors
+/// It is for something else, it does not say what it is for, it needs a linker, or the verifier refuses it.
+pub fn verified_as(file: &[u8], expected: &'static str) -> Result<Program, FileError> {
+    if !is_object(file) {
+        return verified(file);
+    }
+    let function = function(file)?;
+    match function.name {
+        Some(name) if name == expected.as_bytes() => Ok(Program::verify(function.code)?),
+        Some(name) => Err(FileError::Purpose { found: shown(name), expected }),
+        None => Err(FileError::Nameless(expected)),
+    }
+}
+
+/// Whether a file is an object file, and no bare instructions.
+pub fn is_object(file: &[u8]) -> bool {
+    file.starts_with(&MAGIC)
+}
+
+/// A name from a file that may hold anything.
+fn shown(name: &[u8]) -> String {
+    let printed = name
+        .iter()
+        .take(NAME_SHOWN_MAX)
+        .map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '?' });
+    printed.collect()
 }
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -86,6 +131,8 @@ struct Section {
     flags: u64,
     offset: u64,
     bytes: u64,
+    /// For a table of symbols: the index of the section with their names.
+    link: u32,
     /// For a relocation section: the index of the section it applies to.
     info: u32,
 }
@@ -97,16 +144,34 @@ impl Section {
             flags: u64_at(header, 8)?,
             offset: u64_at(header, 24)?,
             bytes: u64_at(header, 32)?,
+            link: u32_at(header, 40)?,
             info: u32_at(header, 44)?,
         })
     }
 }
 
+/// The one function of an object file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function<'f> {
+    /// Its name, if the file has symbols.
+    pub name: Option<&'f [u8]>,
+    /// The bytes of its instructions.
+    pub code: &'f [u8],
+}
+
 /// The bytes of an object file's instructions.
 ///
 /// # Errors
-/// Not an eBPF object file, truncated, not exactly one section of instructions, several functions, or relocations.
+/// As [`function`].
 pub fn instructions(file: &[u8]) -> Result<&[u8], ElfError> {
+    function(file).map(|function| function.code)
+}
+
+/// The function of an object file.
+///
+/// # Errors
+/// Not an eBPF object file, truncated, not exactly one section of instructions, several functions, or relocations.
+pub fn function(file: &[u8]) -> Result<Function<'_>, ElfError> {
     // Class 2 is 64 bits, data encoding 1 is little-endian.
     if file.get(..6) != Some(&[0x7f, b'E', b'L', b'F', 2, 1]) || u16_at(file, 18) != Some(EM_BPF) {
         return Err(ElfError::Kind);
@@ -139,14 +204,27 @@ pub fn instructions(file: &[u8]) -> Result<&[u8], ElfError> {
             let (kind, binding) = (symbol[4] & 0xf, symbol[4] >> 4);
             kind == STT_FUNC && binding != STB_LOCAL && u16_at(symbol, 6).map(usize::from) == Some(index)
         });
-        functions.extend(global.filter_map(|symbol| Some((u64_at(symbol, 8)?, u64_at(symbol, 16)?))));
+        let names = sections.get(table.link as usize).filter(|section| section.kind == SHT_STRTAB);
+        let names = names.and_then(|names| part(file, names.offset, names.bytes)).unwrap_or_default();
+        functions.extend(global.filter_map(|symbol| {
+            Some((text_at(names, u32_at(symbol, 0)?), u64_at(symbol, 8)?, u64_at(symbol, 16)?))
+        }));
     }
     match functions[..] {
         // Without symbols, all of it.
-        [] => Ok(code),
-        [(start, bytes)] => part(code, start, bytes).ok_or(ElfError::CutOff("instructions of its function")),
+        [] => Ok(Function { name: None, code }),
+        [(name, start, bytes)] => {
+            let code = part(code, start, bytes).ok_or(ElfError::CutOff("instructions of its function"))?;
+            Ok(Function { name, code })
+        }
         _ => Err(ElfError::Functions(functions.len())),
     }
+}
+
+/// The text that begins at `at`, up to the zero behind it; `None` if it is empty, as that of a symbol without a name.
+fn text_at(names: &[u8], at: u32) -> Option<&[u8]> {
+    let text = names.get(at as usize..)?.split(|byte| *byte == 0).next()?;
+    (!text.is_empty()).then_some(text)
 }
 
 fn part(bytes: &[u8], start: u64, length: u64) -> Option<&[u8]> {

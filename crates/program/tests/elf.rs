@@ -1,7 +1,7 @@
 //! Extraction of instructions from object files.
 
 use byteway_program::assemble::*;
-use byteway_program::elf::{ElfError, instructions};
+use byteway_program::elf::{ElfError, FileError, instructions, verified, verified_as};
 
 /// A section header: type, flags, offset, length, and the index of a related section.
 fn section(kind: u32, flags: u64, (offset, bytes): (u64, u64), info: u32) -> Vec<u8> {
@@ -77,6 +77,34 @@ fn a_helper_is_not_taken_for_the_function() {
     let cut_off = ElfError::CutOff("instructions of its function");
     assert_eq!(instructions(&of(&[symbol(2, 1, 16, 24)])), Err(cut_off));
     assert_eq!(instructions(&of(&[symbol(2, 1, u64::MAX, 8)])), Err(cut_off));
+}
+
+// A program for streams was taken for one that chooses victims, and what it returned for a choice.
+#[test]
+fn a_function_says_by_its_name_what_it_is_for() {
+    let code = [mov(R0, 1), exit()];
+    let file = byteway_program::assemble::object("victim", &code);
+    assert_eq!(instructions(&file), Ok(&assemble(&code)[..]));
+    assert_eq!(verified_as(&file, "victim"), verified(&assemble(&code)));
+    let purpose = |found: &str| Err(FileError::Purpose { found: found.to_owned(), expected: "victim" });
+    let named = |name: &str| verified_as(&byteway_program::assemble::object(name, &code), "victim");
+    assert_eq!(named("stream"), purpose("stream"));
+    assert_eq!(named("victims"), purpose("victims"));
+    assert_eq!(named("a\n\u{e9}"), purpose("a???"), "any bytes may be there");
+    assert_eq!(named(&"x".repeat(1000)), purpose(&"x".repeat(64)));
+    for nameless in [named(""), verified_as(&compiled(), "victim")] {
+        assert_eq!(nameless, Err(FileError::Nameless("victim")));
+    }
+    // Bare instructions have no names.
+    assert_eq!(verified_as(&assemble(&code), "victim"), verified(&assemble(&code)));
+    for at in 0..file.len() {
+        for value in [0, 1, 0x7f, 0x80, 0xff] {
+            let mut wrong = file.clone();
+            wrong[at] = value;
+            let _ = verified_as(&wrong, "victim");
+        }
+        assert!(verified_as(&file[..at], "victim").is_err(), "{at} bytes");
+    }
 }
 
 // Instructions of the wrong section would be another program; unresolved relocations would access the wrong addresses.

@@ -9,7 +9,7 @@ use byteway_firmware::policy::{
     ScheduleProgram, StreamPolicy, SuspendPolicy, SuspendProgram, UnknownPolicy, VictimPolicy, WearPolicy,
     is_file,
 };
-use byteway_program::elf::FileError;
+use byteway_program::elf::{FileError, is_object};
 use byteway_text::error::suggest;
 use byteway_text::file::read_small_bytes;
 use byteway_text::units::{Bytes, excerpt};
@@ -108,7 +108,7 @@ impl DrivePolicies {
 
 /// The victim policy that a profile names. `folder` is that of the text which names it.
 fn victim(policies: &Policies, text: &str, folder: &Path) -> Result<VictimPolicy, KeyError> {
-    known_or_program(policies, (VICTIM, text), folder, |file| {
+    known_or_program(policies, (VICTIM, text), (folder, VictimProgram::FUNCTION), |file| {
         let program = VictimProgram::verify(file)?;
         Ok::<_, FileError>(move || Box::new(VictimProgram::new(program.clone())) as _)
     })
@@ -116,7 +116,7 @@ fn victim(policies: &Policies, text: &str, folder: &Path) -> Result<VictimPolicy
 
 /// The stream policy that a profile names. `folder` is that of the text which names it.
 fn streams(policies: &Policies, text: &str, folder: &Path) -> Result<StreamPolicy, KeyError> {
-    known_or_program(policies, (STREAMS, text), folder, |file| {
+    known_or_program(policies, (STREAMS, text), (folder, StreamProgram::FUNCTION), |file| {
         let program = StreamProgram::verify(file)?;
         Ok::<_, NoProgram>(move || Box::new(program.again()) as _)
     })
@@ -124,7 +124,7 @@ fn streams(policies: &Policies, text: &str, folder: &Path) -> Result<StreamPolic
 
 /// The schedule that a profile names. `folder` is that of the text which names it.
 fn schedule(policies: &Policies, text: &str, folder: &Path) -> Result<SchedulePolicy, KeyError> {
-    known_or_program(policies, (SCHEDULE, text), folder, |file| {
+    known_or_program(policies, (SCHEDULE, text), (folder, ScheduleProgram::FUNCTION), |file| {
         let program = ScheduleProgram::verify(file)?;
         Ok::<_, FileError>(move || Box::new(ScheduleProgram::new(program.clone())) as _)
     })
@@ -136,7 +136,7 @@ fn suspend(policies: &Policies, section: Option<&Suspend>, folder: &Path) -> Res
         let given = policies.of_all::<dyn policy::Suspend>().map(Named::name);
         return given.map_or_else(|| Ok(SuspendPolicy::default()), |name| Err(suspends_nothing(name)));
     };
-    known_or_program(policies, (SUSPEND, &section.policy), folder, |file| {
+    known_or_program(policies, (SUSPEND, &section.policy), (folder, SuspendProgram::FUNCTION), |file| {
         let program = SuspendProgram::verify(file)?;
         Ok::<_, FileError>(move || Box::new(SuspendProgram::new(program.clone())) as _)
     })
@@ -149,19 +149,19 @@ fn suspends_nothing(name: &str) -> KeyError {
     fault("flash.suspend", what, help)
 }
 
-/// The policy that `key` names by `text`: that of all drives, one with this name, or an eBPF object, for which `verify` gives what makes one
-/// for each drive.
+/// The policy that `key` names by `text`: that of all drives, one with this name, or an eBPF object in `folder` whose function has the name
+/// `function`; for it `verify` gives what makes one for each drive.
 fn known_or_program<P: DriveKind + ?Sized, M: Fn() -> Box<P> + Send + Sync + 'static, E: Display>(
     policies: &Policies,
     (key, text): (&str, &str),
-    folder: &Path,
+    (folder, function): (&Path, &str),
     verify: impl FnOnce(&[u8]) -> Result<M, E>,
 ) -> Result<Named<P>, KeyError> {
     if let Some(policy) = policies.of_all() {
         return Ok(policy.clone());
     }
     if is_file(text) && matches!(policies.find::<P>(text), Err(UnknownPolicy::Name)) {
-        return program(key, text, folder, verify);
+        return program((key, text), (folder, function), verify);
     }
     known(policies, key, text, ", or the name of an eBPF program, FILE.o")
 }
@@ -186,11 +186,11 @@ fn known<P: DriveKind + ?Sized>(
     })
 }
 
-/// The policy of an eBPF object, which `text` names for `key`; `verify` gives what makes one for each drive.
+/// The policy of an eBPF object, which `text` names for `key`; `verify` gives what makes one for each drive. Of bare instructions, which have no
+/// function that says what they are for, the file's name has to say it.
 fn program<P: ?Sized, M: Fn() -> Box<P> + Send + Sync + 'static, E: Display>(
-    key: &str,
-    text: &str,
-    folder: &Path,
+    (key, text): (&str, &str),
+    (folder, function): (&Path, &str),
     verify: impl FnOnce(&[u8]) -> Result<M, E>,
 ) -> Result<Named<P>, KeyError> {
     let path = folder.join(text);
@@ -201,12 +201,20 @@ fn program<P: ?Sized, M: Fn() -> Box<P> + Send + Sync + 'static, E: Display>(
     }
     let file = read_small_bytes(&path, "policy")
         .map_err(|error| fault(key, format!("`{key}`: {}", error.what), error.help))?;
-    let make = verify(&file).map_err(|error| {
+    let no_policy = |error: &dyn Display| {
         let what = format!("`{key}`: `{}` is no policy: {error}", excerpt(text));
-        let help = "write a single function in C, make all others `static inline __attribute__((always_inline))`, and compile it with \
-                    clang --target=bpf -O2 -c: docs/tasks/write-a-policy.md";
+        let help = format!(
+            "write a single function `{function}` in C, make all others `static inline __attribute__((always_inline))`, and compile it with \
+             clang --target=bpf -O2 -c; bare instructions are in a file NAME.{function}.bpf: docs/tasks/write-a-policy.md"
+        );
         fault(key, what, help)
-    })?;
+    };
+    if !is_object(&file) && !text.ends_with(&format!(".{function}.bpf")) {
+        return Err(no_policy(&format!(
+            "it is no object file, and no file of bare instructions named NAME.{function}.bpf"
+        )));
+    }
+    let make = verify(&file).map_err(|error| no_policy(&error))?;
     let hash = format!("{:016x}", fnv1a(&file));
     // Without its folder: results are the same wherever the file lies.
     let name = path.file_name().map_or_else(|| text.into(), |name| name.to_string_lossy());

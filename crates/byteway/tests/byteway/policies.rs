@@ -14,7 +14,7 @@ use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_firmware::policy::admission::SecondAccess;
 use byteway_firmware::policy::prefetch::Sequential;
 use byteway_program::assemble::{
-    R0, R1, R2, R3, R4, R6, R7, R8, R9, alu64, assemble, exit, jump, load, mov, store,
+    R0, R1, R2, R3, R4, R6, R7, R8, R9, alu64, assemble, exit, jump, load, mov, object, store,
 };
 use byteway_program::instruction::{alu, jump as when, size};
 use byteway_results::summary::Summary;
@@ -156,27 +156,30 @@ fn figures(mut summary: Summary) -> Summary {
 /// Greedy, of equals the oldest, as an eBPF program.
 fn greedy_program() -> Vec<u8> {
     let (place, age, best, valid, least, oldest) = (R4, R3, R6, R7, R8, R9);
-    assemble(&[
-        mov(least, -1),
-        mov(oldest, 0),
-        mov(best, 0),
-        mov(place, 0),
-        // A candidate: index, valid units, age.
-        load(size::WORD, valid, R1, 4),
-        load(size::WORD, age, R1, 8),
-        jump(when::GT, valid, least, 5),
-        jump(when::LT, valid, least, 1),
-        jump(when::LE, age, oldest, 3),
-        mov(least, valid),
-        mov(oldest, age),
-        mov(best, place),
-        alu64(alu::ADD, R1, 12),
-        alu64(alu::ADD, place, 1),
-        alu64(alu::ADD, R2, -1),
-        jump(when::NE, R2, 0, -12),
-        mov(R0, best),
-        exit(),
-    ])
+    object(
+        "victim",
+        &[
+            mov(least, -1),
+            mov(oldest, 0),
+            mov(best, 0),
+            mov(place, 0),
+            // A candidate: index, valid units, age.
+            load(size::WORD, valid, R1, 4),
+            load(size::WORD, age, R1, 8),
+            jump(when::GT, valid, least, 5),
+            jump(when::LT, valid, least, 1),
+            jump(when::LE, age, oldest, 3),
+            mov(least, valid),
+            mov(oldest, age),
+            mov(best, place),
+            alu64(alu::ADD, R1, 12),
+            alu64(alu::ADD, place, 1),
+            alu64(alu::ADD, R2, -1),
+            jump(when::NE, R2, 0, -12),
+            mov(R0, best),
+            exit(),
+        ],
+    )
 }
 
 // A file is the only way in that needs no compiler for the whole: the same choices must give the same run, to the last figure.
@@ -195,7 +198,7 @@ fn a_program_that_chooses_as_greedy_gives_its_run() {
     // Another file of this name is another policy: its results must not be taken from a cache.
     let before = fingerprint(&of(&path)).unwrap();
     assert_eq!(fingerprint(&of(&path)).unwrap(), before);
-    std::fs::write(files.path().join("greedy.o"), assemble(&[mov(R0, 0), exit()])).unwrap();
+    std::fs::write(files.path().join("greedy.o"), object("victim", &[mov(R0, 0), exit()])).unwrap();
     assert_ne!(fingerprint(&of(&path)).unwrap(), before);
 }
 
@@ -397,7 +400,7 @@ fn looks_program() -> Vec<u8> {
     code.extend([mov(R0, 0), load(size::DOUBLE, told, R1, 16), alu64(alu::ADD, number, told)]);
     code.extend([load(size::DOUBLE, told, R1, 32), alu64(alu::ADD, number, told)]);
     code.extend([store(size::DOUBLE, R2, 0, number), exit()]);
-    assemble(&code)
+    object("stream", &code)
 }
 
 // The file is told what a policy in Rust is told, at the same instants: or it would be another policy than its author took it for.
@@ -421,7 +424,7 @@ fn a_program_that_places_as_another_policy_gives_its_run() {
     assert_eq!(figures(own), figures(in_rust));
     // Another file of this name is another policy, and one that declares nonsense is refused where its name stands.
     let before = fingerprint(&of_file).unwrap();
-    std::fs::write(&path, assemble(&[mov(R0, 257), exit()])).unwrap();
+    std::fs::write(&path, object("stream", &[mov(R0, 257), exit()])).unwrap();
     let failed = scenario(&text(&path.display().to_string()));
     assert_ne!(fingerprint(&failed).unwrap(), before);
     let failed = play(&failed).unwrap_err().to_string();
@@ -430,7 +433,7 @@ fn a_program_that_places_as_another_policy_gives_its_run() {
             && failed.contains("it returned 257, of 1 streams"),
         "{failed}"
     );
-    std::fs::write(&path, assemble(&[mov(R0, 9), exit()])).unwrap();
+    std::fs::write(&path, object("stream", &[mov(R0, 9), exit()])).unwrap();
     let refused = parse(&text(&path.display().to_string()), &Options::default()).unwrap_err();
     assert!(
         refused.what.contains("9 of the host and 0 of the collector") && refused.place.is_some(),
@@ -526,7 +529,7 @@ fn a_file_that_is_no_policy_is_refused() {
         let refused = parse(&text, &Options::default()).unwrap_err();
         assert!(refused.what.contains(why) && refused.place.is_some(), "{name}: {refused}");
     }
-    let trap = assemble(&[mov(R0, R2), exit()]);
+    let trap = object("victim", &[mov(R0, R2), exit()]);
     std::fs::write(files.path().join("trap.o"), trap).unwrap();
     let failed =
         play(&scenario(&short(&files.path().join("trap.o").display().to_string()))).unwrap_err().to_string();
@@ -535,6 +538,50 @@ fn a_file_that_is_no_policy_is_refused() {
             && failed.contains("candidates\n  help: "),
         "{failed}"
     );
+}
+
+// A file for another decision was run all the same: what it returned was taken for a choice, and figures came out of it.
+#[test]
+fn a_file_for_another_decision_is_refused() {
+    let files = tempfile::tempdir().unwrap();
+    let write = |name: &str, file: Vec<u8>| std::fs::write(files.path().join(name), file).unwrap();
+    // Of streams, one of each.
+    let code = [mov(R0, 257), exit()];
+    for kind in ["victim", "stream", "schedule", "suspend"] {
+        write(&format!("{kind}.o"), object(kind, &code));
+        write(&format!("all.{kind}.bpf"), assemble(&code));
+    }
+    let path = |name: &str| files.path().join(name).display().to_string();
+    let suspend =
+        "override.flash.suspend = { latency = '20 us', resume = '5 us', most = 4, policy = \"FILE\" }";
+    let keys: [(&str, &dyn Fn(&str) -> String); 4] = [
+        ("victim", &short),
+        ("stream", &streamed),
+        ("schedule", &|name| mixed(&format!("override.flash.schedule = \"{name}\""))),
+        ("suspend", &|name| mixed(&suspend.replace("FILE", name))),
+    ];
+    for (kind, text) in keys {
+        let of = |name: &str| parse(&text(&path(name)), &Options::default());
+        for other in ["victim", "stream", "schedule", "suspend"] {
+            let (in_object, bare) = (of(&format!("{other}.o")), of(&format!("all.{other}.bpf")));
+            if other == kind {
+                assert!(in_object.is_ok() && bare.is_ok(), "{kind}: {:?}, {:?}", in_object.err(), bare.err());
+                continue;
+            }
+            let refused = in_object.unwrap_err();
+            let says = format!("its function is `{other}`, expected `{kind}`");
+            assert!(refused.what.contains(&says) && refused.place.is_some(), "{refused}");
+            assert!(refused.help.contains(&format!("a single function `{kind}`")), "{refused}");
+            let refused = bare.unwrap_err();
+            assert!(refused.what.contains(&format!("named NAME.{kind}.bpf")), "{refused}");
+        }
+    }
+    write("bare.o", assemble(&code));
+    write("stripped.o", object("", &code));
+    for (name, says) in [("bare.o", "it is no object file"), ("stripped.o", "it names no function")] {
+        let refused = parse(&short(&path(name)), &Options::default()).unwrap_err();
+        assert!(refused.what.contains(says) && refused.place.is_some(), "{refused}");
+    }
 }
 
 // The steady state is constructed for greedy collection; whoever measures another policy from there measures a mixture.
@@ -872,21 +919,24 @@ fn an_added_schedule_or_suspension_is_one_among_the_others() {
 /// What waits longest, of equals the most urgent, as an eBPF program.
 fn oldest_program() -> Vec<u8> {
     let (place, best, most, waited) = (R4, R6, R7, R8);
-    assemble(&[
-        mov(best, 0),
-        mov(place, 0),
-        load(size::DOUBLE, most, R1, 0),
-        load(size::DOUBLE, waited, R1, 0),
-        jump(when::LE, waited, most, 2),
-        mov(most, waited),
-        mov(best, place),
-        alu64(alu::ADD, R1, 24),
-        alu64(alu::ADD, place, 1),
-        alu64(alu::ADD, R2, -1),
-        jump(when::NE, R2, 0, -8),
-        mov(R0, best),
-        exit(),
-    ])
+    object(
+        "schedule",
+        &[
+            mov(best, 0),
+            mov(place, 0),
+            load(size::DOUBLE, most, R1, 0),
+            load(size::DOUBLE, waited, R1, 0),
+            jump(when::LE, waited, most, 2),
+            mov(most, waited),
+            mov(best, place),
+            alu64(alu::ADD, R1, 24),
+            alu64(alu::ADD, place, 1),
+            alu64(alu::ADD, R2, -1),
+            jump(when::NE, R2, 0, -8),
+            mov(R0, best),
+            exit(),
+        ],
+    )
 }
 
 // A file is told what a policy in Rust is told, of dies as of the translation layer; and what it answers wrongly must be told.
@@ -901,11 +951,17 @@ fn programs_of_dies_give_the_runs_of_their_like() {
         ))
     };
     let of_file = path.display().to_string();
-    let is_erase = assemble(&[load(size::WORD, R0, R1, 32), exit()]);
-    let long = |code: &[_]| assemble(code);
-    for (key, text, program, like, other) in [
-        ("flash.schedule", &schedule as &dyn Fn(&str) -> String, oldest_program(), "fifo", "priority"),
-        ("flash.suspend.policy", &suspend, is_erase, "erases", "always"),
+    let is_erase = object("suspend", &[load(size::WORD, R0, R1, 32), exit()]);
+    for (key, text, program, like, other, function) in [
+        (
+            "flash.schedule",
+            &schedule as &dyn Fn(&str) -> String,
+            oldest_program(),
+            "fifo",
+            "priority",
+            "schedule",
+        ),
+        ("flash.suspend.policy", &suspend, is_erase, "erases", "always", "suspend"),
     ] {
         std::fs::write(&path, program).unwrap();
         let own = play(&scenario(&text(&of_file))).unwrap();
@@ -914,9 +970,9 @@ fn programs_of_dies_give_the_runs_of_their_like() {
         assert_eq!(figures(own.clone()), figures(play(&scenario(&text(like))).unwrap()), "{key}");
         assert_ne!(figures(own), figures(play(&scenario(&text(other))).unwrap()), "{key}: it matters");
         for (wrong, says) in [
-            (long(&[mov(R0, 9), exit()]), ", it returned 9, "),
+            (object(function, &[mov(R0, 9), exit()]), ", it returned 9, "),
             (
-                long(&[load(size::DOUBLE, R0, R1, 4000), exit()]),
+                object(function, &[load(size::DOUBLE, R0, R1, 4000), exit()]),
                 ", the program was stopped at instruction 0: ",
             ),
         ] {
@@ -926,15 +982,18 @@ fn programs_of_dies_give_the_runs_of_their_like() {
         }
     }
     // Times and numbers: what the built-in `remaining:100` decides by.
-    let remaining = assemble(&[
-        load(size::DOUBLE, R6, R1, 0),
-        load(size::DOUBLE, R7, R1, 8),
-        alu64(alu::ADD, R7, 100_000_000),
-        mov(R0, 0),
-        jump(when::LT, R6, R7, 1),
-        mov(R0, 1),
-        exit(),
-    ]);
+    let remaining = object(
+        "suspend",
+        &[
+            load(size::DOUBLE, R6, R1, 0),
+            load(size::DOUBLE, R7, R1, 8),
+            alu64(alu::ADD, R7, 100_000_000),
+            mov(R0, 0),
+            jump(when::LT, R6, R7, 1),
+            mov(R0, 1),
+            exit(),
+        ],
+    );
     std::fs::write(&path, remaining).unwrap();
     let [own, built_in] =
         [&*of_file, "remaining:100"].map(|name| figures(play(&scenario(&suspend(name))).unwrap()));

@@ -1,6 +1,6 @@
 use super::view::{Filler, STREAMS_MAX, Source, Stream, StreamCounts, StreamView};
 use crate::policy::file::NoProgram;
-use byteway_program::elf::verified;
+use byteway_program::elf::verified_as;
 use byteway_program::memory::{PARAMETERS, range_address};
 use byteway_program::{Program, Range, Ranges};
 use std::sync::Arc;
@@ -91,13 +91,16 @@ pub struct StreamProgram {
 }
 
 impl StreamProgram {
+    /// Name of the function in an object file.
+    pub const FUNCTION: &str = "stream";
+
     /// Verifies a file with a program, an object file or bare instructions, and asks it for its streams.
     ///
     /// # Errors
-    /// It needs a linker, the verifier refuses it, or a drive can't have its streams.
+    /// Its function has another name, it needs a linker, the verifier refuses it, or a drive can't have its streams.
     pub fn verify(file: &[u8]) -> Result<StreamProgram, NoProgram> {
         let mut made = StreamProgram {
-            program: Arc::new(verified(file)?),
+            program: Arc::new(verified_as(file, Self::FUNCTION)?),
             counts: StreamCounts::SEPARATE,
             needs_last_write: false,
             memory: vec![0; MEMORY_BYTES],

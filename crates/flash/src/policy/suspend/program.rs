@@ -1,5 +1,5 @@
 use super::view::{Suspend, SuspendView};
-use byteway_program::elf::{FileError, verified};
+use byteway_program::elf::{FileError, verified_as};
 use byteway_program::memory::PARAMETERS;
 use byteway_program::{Program, Range, Ranges};
 use std::sync::Arc;
@@ -28,12 +28,15 @@ pub struct SuspendProgram {
 }
 
 impl SuspendProgram {
+    /// Name of the function in an object file.
+    pub const FUNCTION: &str = "suspend";
+
     /// Verifies a file with a program: an object file, or bare instructions.
     ///
     /// # Errors
-    /// It needs a linker, or the verifier refuses it.
+    /// Its function has another name, it needs a linker, or the verifier refuses it.
     pub fn verify(file: &[u8]) -> Result<Arc<Program>, FileError> {
-        verified(file).map(Arc::new)
+        verified_as(file, Self::FUNCTION).map(Arc::new)
     }
 
     /// A policy of a verified program.
