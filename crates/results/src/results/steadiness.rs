@@ -160,7 +160,8 @@ fn drift([first, second]: &[Beneath; 2], of_chance: f64, drive: &DrivePlan) -> O
     }
     let free = (second.free - first.free).abs();
     if free > FREE_OF_DIE * dies && free > DIFFERENCE_MOST * first.free {
-        found.push(format!("free superblocks {:.0}, then {:.0}", first.free, second.free));
+        let [before, after] = [first.free, second.free].map(|free| free / dies);
+        found.push(format!("free superblocks of a die {before:.2}, then {after:.2}"));
     }
     let buffer = drive.profile.firmware.write_buffer.0 as f64;
     if (second.buffered - first.buffered).abs() > DIFFERENCE_MOST * buffer {
@@ -192,18 +193,24 @@ const SUPERBLOCK_WRITES_LEAST: u64 = 64;
 
 /// Notes for a drive that is overwritten from its constructed steady state on and measured from there, if that is not the steady state
 /// of these writes, or only close to it. `number` is the index of the drive in the scenario; `written_before` are the bytes that the host had
-/// written to it when measuring began.
+/// written to it when measuring began: the drive has left its beginning behind, whatever that was, when they overwrite all that jobs write. A
+/// shorter warm-up leaves a mixture, and excuses nothing.
 pub fn rough_start(scenario: &Scenario, number: usize, writes: bool, written_before: u64) -> Vec<String> {
     let drive = &scenario.drives[number].plan;
     if drive.precondition != Base::Steady || !writes {
         return Vec::new();
     }
-    let is_from_the_start = scenario.warmup.is_none() && scenario.jobs_of(number).any(|job| job.ramp.0 == 0);
-    let of_start =
-        || [few_superblocks(drive), measured_once(scenario, number), other_turns(scenario, number)];
-    let of_start = is_from_the_start.then(of_start).into_iter().flatten();
-    let found = of_start.chain([other_writes(scenario, number, written_before)]).flatten();
-    found.map(|what| format!("rough start: {what}")).collect()
+    let overwrites = Overwrites::of(scenario, number);
+    if written_before >= overwrites.blocks.saturating_mul(drive.lba_bytes.into()) {
+        return Vec::new();
+    }
+    let found = [
+        few_superblocks(drive),
+        measured_once(scenario, number),
+        other_turns(scenario, number),
+        overwrites.others(drive),
+    ];
+    found.into_iter().flatten().map(|what| format!("rough start: {what}")).collect()
 }
 
 /// How much dies leave to writes, and so to garbage collection, depends on the order in which they serve what waits. The state is constructed
@@ -215,7 +222,7 @@ fn other_turns(scenario: &Scenario, number: usize) -> Option<String> {
     let is_other = !policies.schedule.is_default() || suspends && scenario.jobs_of(number).any(reads);
     is_other.then(|| {
         "the steady state is constructed as if dies served what waits by `flash.schedule = \"priority\"`, without suspensions: write amplification \
-         may begin far from where it goes; set `ramp_time` to exclude the start"
+         may begin far from where it goes until all that is written was overwritten; set `warmup` or `ramp_time` to exclude that"
             .to_owned()
     })
 }
@@ -227,65 +234,81 @@ fn few_superblocks(drive: &DrivePlan) -> Option<String> {
     (superblocks < SUPERBLOCKS_LEAST).then(|| {
         format!(
             "with {superblocks:.1} superblocks of data on a die the constructed steady state is an approximation, and \
-             writes start up to a quarter faster or slower than in the steady state; choose a larger `drive.capacity`, or set `ramp_time` \
-             to exclude the start"
+             writes are up to a quarter faster or slower than in the steady state until all that is written was overwritten; choose a larger \
+             `drive.capacity`, or set `warmup` or `ramp_time` to exclude that"
         )
     })
 }
 
-/// What is constructed is the state that uniform random overwrites of the whole drive leave. Another order leaves another, which a drive
-/// reaches by the time that most of it was overwritten.
-fn other_writes(scenario: &Scenario, number: usize, written_before: u64) -> Option<String> {
-    let drive = &scenario.drives[number].plan;
-    let Geometry { planes, pages, page_bytes, .. } = drive.geometry;
-    let long_bytes = u64::from(planes) * u64::from(pages) * u64::from(page_bytes) / SUPERBLOCK_WRITES_LEAST;
-    let mut order = None;
-    let mut ranges: Vec<(u32, u64, u64)> = Vec::new();
-    for job in scenario.jobs_of(number) {
-        let is = match &job.source {
-            Source::Synthetic(own) if !own.rw.has_writes() => {
-                if own.rw.kinds().contains(&Kind::Trim) {
-                    order.get_or_insert(format!("job {} trims blocks", job.name));
+/// What jobs write of a drive.
+struct Overwrites {
+    /// In which other order than uniform random.
+    order: Option<String>,
+    /// Blocks that they write to.
+    blocks: u64,
+}
+
+impl Overwrites {
+    fn of(scenario: &Scenario, number: usize) -> Overwrites {
+        let drive = &scenario.drives[number].plan;
+        let Geometry { planes, pages, page_bytes, .. } = drive.geometry;
+        let long_bytes =
+            u64::from(planes) * u64::from(pages) * u64::from(page_bytes) / SUPERBLOCK_WRITES_LEAST;
+        let mut order = None;
+        let mut ranges: Vec<(u32, u64, u64)> = Vec::new();
+        for job in scenario.jobs_of(number) {
+            let is = match &job.source {
+                Source::Synthetic(own) if !own.rw.has_writes() => {
+                    if own.rw.kinds().contains(&Kind::Trim) {
+                        order.get_or_insert(format!("job {} trims blocks", job.name));
+                    }
+                    continue;
                 }
-                continue;
+                Source::Synthetic(own) if own.rw.is_sequential() => Some("sequential"),
+                Source::Synthetic(own) if own.rw.trims_then_writes() => Some("each behind a trim"),
+                Source::Synthetic(own) if own.distribution != Distribution::Uniform => Some("skewed"),
+                Source::Synthetic(own) => {
+                    let longest = u64::from(own.lengths.get(Kind::Write).max()) * u64::from(job.lba_bytes);
+                    (longest > long_bytes).then_some("long")
+                }
+                Source::Trace(_) => Some("those of a trace"),
+                // Nobody knows beforehand in which order it writes.
+                Source::Own(_) => Some("those of a source that is not built in"),
+                // Drives with pairs or tables begin empty.
+                _ => continue,
+            };
+            order = order.or(is.map(|is| format!("the writes of job {} are {is}", job.name)));
+            let workers = if job.stride_blocks.is_some() { job.workers } else { 1 };
+            for worker in 0..workers {
+                let begin = job.range_lba + u64::from(worker) * job.stride_blocks.unwrap_or(0);
+                ranges.push((
+                    job.nsid,
+                    begin,
+                    begin.saturating_add(job.range_blocks).min(job.namespace_blocks),
+                ));
             }
-            Source::Synthetic(own) if own.rw.is_sequential() => Some("sequential"),
-            Source::Synthetic(own) if own.rw.trims_then_writes() => Some("each behind a trim"),
-            Source::Synthetic(own) if own.distribution != Distribution::Uniform => Some("skewed"),
-            Source::Synthetic(own) => {
-                let longest = u64::from(own.lengths.get(Kind::Write).max()) * u64::from(job.lba_bytes);
-                (longest > long_bytes).then_some("long")
-            }
-            Source::Trace(_) => Some("those of a trace"),
-            // Nobody knows beforehand in which order it writes.
-            Source::Own(_) => Some("those of a source that is not built in"),
-            // Drives with pairs or tables begin empty.
-            _ => continue,
-        };
-        order = order.or(is.map(|is| format!("the writes of job {} are {is}", job.name)));
-        let workers = if job.stride_blocks.is_some() { job.workers } else { 1 };
-        for worker in 0..workers {
-            let begin = job.range_lba + u64::from(worker) * job.stride_blocks.unwrap_or(0);
-            ranges.push((job.nsid, begin, begin.saturating_add(job.range_blocks).min(job.namespace_blocks)));
         }
+        ranges.sort_unstable();
+        let (mut blocks, mut behind) = (0, (0, 0));
+        for (nsid, begin, end) in ranges {
+            let begin = if behind.0 == nsid { begin.max(behind.1) } else { begin };
+            blocks += end.saturating_sub(begin);
+            behind = (nsid, if behind.0 == nsid { end.max(behind.1) } else { end });
+        }
+        Overwrites { order, blocks }
     }
-    ranges.sort_unstable();
-    let (mut blocks, mut behind) = (0, (0, 0));
-    for (nsid, begin, end) in ranges {
-        let begin = if behind.0 == nsid { begin.max(behind.1) } else { begin };
-        blocks += end.saturating_sub(begin);
-        behind = (nsid, if behind.0 == nsid { end.max(behind.1) } else { end });
-    }
-    if written_before >= blocks.saturating_mul(drive.lba_bytes.into()) {
-        return None;
-    }
-    let share = blocks as f64 / (drive.namespace_blocks * u64::from(drive.namespaces)) as f64;
-    let few = || format!("jobs write to {:.3} % of it", 100.0 * share);
-    let what = order.or_else(|| (share < OVERWRITTEN_LEAST).then(few))?;
-    Some(format!(
-        "the constructed steady state is that of uniform random overwrites of the whole drive, and {what}: figures move until most of what \
+
+    /// What is constructed is the state that uniform random overwrites of the whole drive leave. Another order leaves another, which a drive
+    /// reaches by the time that most of it was overwritten.
+    fn others(self, drive: &DrivePlan) -> Option<String> {
+        let share = self.blocks as f64 / (drive.namespace_blocks * u64::from(drive.namespaces)) as f64;
+        let few = || format!("jobs write to {:.3} % of it", 100.0 * share);
+        let what = self.order.or_else(|| (share < OVERWRITTEN_LEAST).then(few))?;
+        Some(format!(
+            "the constructed steady state is that of uniform random overwrites of the whole drive, and {what}: figures move until most of what \
          is written was overwritten; set `warmup` or `ramp_time` to exclude that, or begin with `precondition = \"filled\"`"
-    ))
+        ))
+    }
 }
 
 fn measured_once(scenario: &Scenario, number: usize) -> Option<String> {
@@ -297,7 +320,8 @@ fn measured_once(scenario: &Scenario, number: usize) -> Option<String> {
     (drives > SETTLED_DRIVES_MOST && scenario.jobs_of(number).any(is_mixed)).then(|| {
         format!(
             "with {drives} drives, more than {SETTLED_DRIVES_MOST}, the steady state under closed loops that read and write is constructed \
-             for the rate that was measured once, and write amplification may begin far from where it goes; set `ramp_time` to exclude the start"
+             for the rate that was measured once, and write amplification may begin far from where it goes until all that is written was overwritten; \
+             set `warmup` or `ramp_time` to exclude that"
         )
     })
 }
@@ -325,5 +349,34 @@ fn scaled(iops: f64) -> String {
         ..1e5 => format!("{:.1} K ", iops / 1e3),
         ..1e6 => format!("{:.0} K ", iops / 1e3),
         _ => format!("{:.2} M ", iops / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_scenario::Options;
+    use std::path::Path;
+
+    // "free superblocks 3, then 3" told a reader that nothing had changed: a small drive has few, and a quarter of one of each die matters.
+    #[test]
+    fn what_has_changed_differs_where_it_is_said() {
+        let drive = |channels: u32| {
+            let text = format!(
+                "[drive]\nprofile = 'samsung-970-pro'\ncapacity = '1 GiB'\noverride.flash.channels = {channels}\noverride.flash.ways = 1\n\
+                 [[job]]\nrw = 'randwrite'\ncount = 1\n"
+            );
+            let scenario = Scenario::from_text("s.toml", Path::new(""), &text, &Options::default());
+            scenario.unwrap_or_else(|error| panic!("{error}")).drives.remove(0).plan
+        };
+        let half =
+            |free: f64| Beneath { written: 1 << 20, erases: 1000, amplification: 2.0, free, buffered: 0.0 };
+        let note = |free: [f64; 2], channels: u32| drift(&free.map(half), 0.01, &drive(channels));
+        let said = note([2.8, 3.15], 1).expect("more than a quarter");
+        assert!(said.contains("free superblocks of a die 2.80, then 3.15; "), "{said}");
+        let said = note([12.0, 10.4], 4).expect("more than a quarter of each die");
+        assert!(said.contains("free superblocks of a die 3.00, then 2.60; "), "{said}");
+        assert_eq!(note([2.8, 3.0], 1), None);
+        assert_eq!(note([12.0, 11.2], 4), None);
     }
 }
