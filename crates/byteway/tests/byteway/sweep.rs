@@ -337,6 +337,32 @@ fn wrong_spaces_are_refused_with_their_place_and_cure() {
         assert!(said.contains(what) && said.contains(help), "{search}: {said}");
         assert!(!folder.path().join("out").exists(), "{search}: nothing is written");
     }
+    // A value of the file was told as if it came from the command line.
+    let policy = "[[vary]]\nkey = \"drive.override.firmware.gc.policy\"\nvalues = \"greedy,gready\"\n";
+    let depth = "[[vary]]\nkey = \"iodepth\"\nvalues = \"1,0\"\n";
+    let drawn = "[[vary]]\nkey = \"host.override.cores\"\nfrom = \"2000\"\nto = \"3000\"\n[search]\nmethod = \"random\"\npoints = 2\n";
+    for (search, place, what) in [
+        (policy.to_owned(), "space.toml:4:10: ", "no policy `gready`"),
+        (format!("{policy}{depth}"), "space.toml:4:10: ", "no policy `gready`"),
+        (policy.replace("gready", "fifo") + depth, "space.toml:7:10: ", "out of range"),
+        (drawn.to_owned(), "space.toml:4:8: ", "out of range"),
+        (
+            format!("[set]\n\"drive.override.firmware.gc.policy\" = \"gready\"\n{depth}"),
+            "space.toml:3:39: ",
+            "no policy `gready`",
+        ),
+        ("[[vary]]\nkey = \"iodeph\"\nvalues = \"1\"\n".to_owned(), "space.toml:4:10: ", "`iodeph`"),
+        (format!("{depth}{depth}"), "space.toml:7:10: ", "same key"),
+    ] {
+        let folder = space(&search);
+        let said = text(&sweep(folder.path(), "space.toml --out out").stderr);
+        assert!(said.contains(place) && said.contains(what) && !said.contains("--set"), "{search}: {said}");
+    }
+    // A flag of the command line is still one.
+    let folder = space(depth);
+    let said =
+        text(&sweep(folder.path(), "space.toml --set drive.override.firmware.gc.policy=gready").stderr);
+    assert!(said.contains("--set drive.override.firmware.gc.policy=gready: "), "{said}");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("space.toml"), DEPTHS).unwrap();
     let said = text(&sweep(folder.path(), "space.toml").stderr);
