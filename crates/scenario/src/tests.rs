@@ -188,6 +188,29 @@ fn the_keys_of_upkeep_and_cells_are_checked_where_they_are_written() {
     refused("firmware.map_cahe = \"2 MiB\"", "10", "unknown key `map_cahe`", "`map_cache`?");
     refused("firmware.checkpoint = 10", "23", "integer `10`", "\"7 %\"");
     refused("firmware.wear.static_spread = 0", "31", "out of range", "from 1 to");
+    // A switch of another kind of key: the choices were not named.
+    for (key, choices) in [
+        ("firmware.prefetch", "`none`, `sequential`"),
+        ("firmware.admission", "`always`, `second-access`, `tiny-lfu`"),
+        ("firmware.streams", "`separate`, `hot-cold`, `sepbit`"),
+        ("firmware.gc.policy", "`greedy`, "),
+        ("firmware.wear.policy", "`fifo`, "),
+        ("flash.schedule", "`priority`, "),
+    ] {
+        let place = (key.len() + 4).to_string();
+        refused(&format!("{key} = false"), &place, "boolean `false` does not fit", choices);
+    }
+    // One of the two was dropped without a word.
+    let both = |other: &str| format!("firmware.wear = {{ policy = \"random:10\", {other} }}");
+    let (spread, dynamic) = ("`firmware.wear.static_spread`", "`firmware.wear.dynamic`");
+    for (other, says, keys) in [
+        ("static_spread = 3", "which say `static:3`", spread.to_owned()),
+        ("dynamic = true", "which say `dynamic`", dynamic.to_owned()),
+        ("dynamic = true, static_spread = 3", "which say `static:3`", format!("{spread} and {dynamic}")),
+    ] {
+        refused(&both(other), "28", says, &format!("set {keys} to false"));
+    }
+    assert!(over(&both("static_spread = false, dynamic = false")).is_ok());
     refused("firmware.wear.static = 20", "15", "unknown key `static`", "`static_spread`");
     refused("firmware.refresh = { reads = 100 }", "20", "lacks the key `age`", "age = ...");
     let whole = "write `flash.suspend = { latency = ";
@@ -361,7 +384,22 @@ fn the_schema_knows_every_section() {
         assert!(schema.contains(word), "{word}");
     }
     assert!(device_schema().to_string().contains("shadow_doorbells"));
-    assert!(crate::profile::profile_schema(&Policies::default()).to_string().contains("channel_rate"));
+    let profile = crate::profile::profile_schema(&Policies::default());
+    assert!(profile.to_string().contains("channel_rate"));
+    // A default that files leave out is left out of a derived schema, too, and then of the reference.
+    let default =
+        |key: &str| profile["$defs"].pointer(key).and_then(|key| key["default"].as_str()).map(str::to_owned);
+    for (key, name) in [
+        ("/Firmware/properties/streams", "separate"),
+        ("/Firmware/properties/admission", "always"),
+        ("/Firmware/properties/prefetch", "none"),
+        ("/Flash/properties/schedule", "priority"),
+        ("/Suspend/properties/policy", "always"),
+    ] {
+        assert_eq!(default(key).as_deref(), Some(name), "{key}");
+    }
+    let wear = profile["$defs"].pointer("/Wear/properties/policy/description").and_then(|text| text.as_str());
+    assert!(wear.is_some_and(|text| text.contains("without them `fifo`")), "{wear:?}");
     assert!(host_schema().to_string().contains("submit"));
     assert!(network_schema().to_string().contains("in_capsule"));
 }

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, MILLISECOND, SECOND, fault, within};
-use super::{Flash, by_default, delay, is_default};
+use super::policy_name::{self, by_default, is_default};
+use super::{Flash, delay};
 use byteway_clock::{Delay, Rate};
 use byteway_firmware::policy;
 use byteway_flash::{ChannelOrder, SlcTiming, SuspendTiming, Timing};
@@ -48,6 +49,7 @@ pub struct Suspend {
     /// Which programs and erases are suspended: the name of a policy.
     #[serde(
         default = "by_default::<dyn policy::Suspend>",
+        deserialize_with = "policy_name::deserialize::<dyn policy::Suspend, _>",
         skip_serializing_if = "is_default::<dyn policy::Suspend>"
     )]
     pub policy: String,

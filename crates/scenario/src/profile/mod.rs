@@ -14,6 +14,7 @@ mod kv;
 mod load;
 mod network;
 mod offers;
+mod policy_name;
 mod programs;
 mod reliability;
 mod sourced;
@@ -28,13 +29,14 @@ use serde_json::json;
 use byteway_clock::Delay;
 use byteway_firmware::WorkKind;
 use byteway_firmware::ftl::greedy_write_amplification;
-use byteway_firmware::policy::{self, Kind, Named, Policies, Schedule, Stream};
+use byteway_firmware::policy::{self, Policies, Schedule, Stream};
 use byteway_flash::ChannelOrder;
 use byteway_link::{Generation, PcieConfig};
 use byteway_text::units::{Bytes, Frequency, Percent, Picos, Rate};
 use byteway_wire::nvme::vendor::Extension;
 
 use fault::{MILLISECOND, SECOND, one_of, power_of_two};
+use policy_name::{by_default, is_default};
 use switch::Switch;
 
 pub use bridge::{Bridge, SmallWrites};
@@ -255,15 +257,6 @@ fn is_device(placement: &FirmwarePlacement) -> bool {
     *placement == FirmwarePlacement::Device
 }
 
-/// The policy without which a profile is as if it named none.
-fn by_default<P: Kind + ?Sized>() -> String {
-    Named::<P>::default().name().to_owned()
-}
-
-fn is_default<P: Kind + ?Sized>(name: &str) -> bool {
-    name == Named::<P>::default().name()
-}
-
 fn exact() -> Bytes {
     Bytes(1)
 }
@@ -299,7 +292,11 @@ pub struct Firmware {
     /// Garbage collection.
     pub gc: Gc,
     /// Which open superblock a write goes to: the name of a policy.
-    #[serde(default = "by_default::<dyn Stream>", skip_serializing_if = "is_default::<dyn Stream>")]
+    #[serde(
+        default = "by_default::<dyn Stream>",
+        deserialize_with = "policy_name::deserialize::<dyn Stream, _>",
+        skip_serializing_if = "is_default::<dyn Stream>"
+    )]
     pub streams: String,
     /// Programmed bytes after which a checkpoint of the map is written, as a share of the capacity, in
     /// addition to checkpoints at shutdown and when the journal is half full; "0 %": no others. Default: 10
@@ -328,12 +325,14 @@ pub struct Firmware {
     /// Which units that the host reads the read cache keeps: the name of a policy. Requires `read_cache`.
     #[serde(
         default = "by_default::<dyn policy::Admission>",
+        deserialize_with = "policy_name::deserialize::<dyn policy::Admission, _>",
         skip_serializing_if = "is_default::<dyn policy::Admission>"
     )]
     pub admission: String,
     /// What is read ahead of the host, into the read cache: the name of a policy. Requires `read_cache`.
     #[serde(
         default = "by_default::<dyn policy::Prefetch>",
+        deserialize_with = "policy_name::deserialize::<dyn policy::Prefetch, _>",
         skip_serializing_if = "is_default::<dyn policy::Prefetch>"
     )]
     pub prefetch: String,
@@ -412,6 +411,7 @@ pub struct FirmwareLatency {
 #[serde(deny_unknown_fields)]
 pub struct Gc {
     /// Selection of the next victim block: the name of a policy.
+    #[serde(deserialize_with = "policy_name::deserialize::<dyn policy::Victim, _>")]
     pub policy: String,
     /// Share of free blocks of a plane at which garbage collection starts; at least two blocks.
     pub start: Percent,
@@ -487,7 +487,11 @@ pub struct Flash {
     #[schemars(with = "Switch<Suspend>")]
     pub suspend: Option<Suspend>,
     /// Which of the operations that wait for a die is next: the name of a policy.
-    #[serde(default = "by_default::<dyn Schedule>", skip_serializing_if = "is_default::<dyn Schedule>")]
+    #[serde(
+        default = "by_default::<dyn Schedule>",
+        deserialize_with = "policy_name::deserialize::<dyn Schedule, _>",
+        skip_serializing_if = "is_default::<dyn Schedule>"
+    )]
     pub schedule: String,
     /// Cache reads: whether a die senses the next page while the previous one is transferred. Default: false.
     #[serde(default)]
@@ -1066,17 +1070,20 @@ impl HostProfile {
     }
 }
 
-/// Describes a key of a policy by the policies, each with its name and what it does.
+/// Describes the key `at` of a policy by the policies, each with its name and what it does. `default` is what a profile without the key has, if
+/// it need not have it: schemars leaves that out where a default is not written to files.
 fn describe<'a>(
     defs: &mut Option<serde_json::Value>,
-    key: &str,
+    (at, default): (&str, Option<String>),
     what: &str,
     policies: impl Iterator<Item = (&'a str, &'a str)>,
 ) {
-    let key = format!("{key}/description");
-    if let Some(described) = defs.as_mut().and_then(|defs| defs.pointer_mut(&key)) {
+    if let Some(key) = defs.as_mut().and_then(|defs| defs.pointer_mut(at)) {
         let each: Vec<String> = policies.map(|(name, about)| format!("`{name}`: {about}")).collect();
-        *described = json!(format!("{what} {}", each.join(" ")));
+        key["description"] = json!(format!("{what} {}", each.join(" ")));
+        if let Some(default) = default {
+            key["default"] = json!(default);
+        }
     }
 }
 
@@ -1088,46 +1095,47 @@ pub fn profile_schema(policies: &Policies) -> serde_json::Value {
     let own = [("FILE.o", "What an eBPF program chooses.")];
     describe(
         &mut defs,
-        "/Gc/properties/policy",
+        ("/Gc/properties/policy", None),
         "Selection of the next victim block.",
         policies.each::<dyn policy::Victim>().chain(own),
     );
     describe(
         &mut defs,
-        "/Firmware/properties/streams",
+        ("/Firmware/properties/streams", Some(by_default::<dyn Stream>())),
         "Which open superblock a write goes to.",
         policies.each::<dyn Stream>().chain(own),
     );
     describe(
         &mut defs,
-        "/Firmware/properties/admission",
+        ("/Firmware/properties/admission", Some(by_default::<dyn policy::Admission>())),
         "Which units that the host reads the read cache keeps. Requires `read_cache`.",
         policies.each::<dyn policy::Admission>(),
     );
     describe(
         &mut defs,
-        "/Firmware/properties/prefetch",
+        ("/Firmware/properties/prefetch", Some(by_default::<dyn policy::Prefetch>())),
         "What is read ahead of the host, into the read cache. Requires `read_cache`.",
         policies.each::<dyn policy::Prefetch>(),
     );
     describe(
         &mut defs,
-        "/Flash/properties/schedule",
+        ("/Flash/properties/schedule", Some(by_default::<dyn Schedule>())),
         "Which of the operations that wait for a die is next.",
         policies.each::<dyn Schedule>().chain(own),
     );
     describe(
         &mut defs,
-        "/Suspend/properties/policy",
+        ("/Suspend/properties/policy", Some(by_default::<dyn policy::Suspend>())),
         "Which programs and erases are suspended.",
         policies.each::<dyn policy::Suspend>().chain(own),
     );
-    describe(
-        &mut defs,
-        "/Wear/properties/policy",
-        "Which free block is written next, and whose data is moved, in place of what `dynamic` and `static_spread` say.",
-        policies.each::<dyn policy::Wear>(),
+    // Without the key the other two decide, so that there is no default to state as a value.
+    let wear = format!(
+        "Which free block is written next, and whose data is moved, in place of `dynamic` and `static_spread`. Default: what these say, and \
+         without them `{}`.",
+        by_default::<dyn policy::Wear>()
     );
+    describe(&mut defs, ("/Wear/properties/policy", None), &wear, policies.each::<dyn policy::Wear>());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Profile",

@@ -5,8 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, MAP_UNIT_BYTES, SECOND, fault, within};
+use super::policy_name::{self, is_default};
 use super::switch::{self, Switch};
-use super::{Firmware, Gc, Geometry, Profile, delay, is_default};
+use super::{Firmware, Gc, Geometry, Profile, delay};
 use byteway_clock::Delay;
 use byteway_firmware::policy::{self, Named, WearPolicy};
 use byteway_firmware::{ExtentConfig, Maintenance};
@@ -16,8 +17,12 @@ use byteway_text::units::{Age, Bytes, Percent, Picos, excerpt};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wear {
-    /// Which free block is written next, and whose data is moved: the name of a policy, in place of what `dynamic` and `static_spread` say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Which free block is written next, and whose data is moved: the name of a policy, in place of `dynamic` and `static_spread`.
+    #[serde(
+        default,
+        deserialize_with = "policy_name::optional::<dyn policy::Wear, _>",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub policy: Option<String>,
     /// Dynamic: the least worn free block is written next. Default: the one that has been free the longest.
     #[serde(default)]
@@ -187,14 +192,35 @@ impl Firmware {
                 ));
             }
         }
-        if let Some(erases) = self.wear.as_ref().and_then(|wear| wear.static_spread) {
-            within("firmware.wear.static_spread", erases, 1, 1_000_000)?;
+        if let Some(wear) = &self.wear {
+            wear.check()?;
         }
         if let Some(refresh) = &self.refresh {
             within("firmware.refresh.reads", refresh.reads, 100, u32::MAX)?;
             within("firmware.refresh.age", refresh.age, Age(1), AGE_MAX)?;
         }
         self.gc.check_background()
+    }
+}
+
+impl Wear {
+    fn check(&self) -> Result<(), KeyError> {
+        if let Some(erases) = self.static_spread {
+            within("firmware.wear.static_spread", erases, 1, 1_000_000)?;
+        }
+        // One of the two would decide nothing.
+        let Some(policy) = &self.policy else { return Ok(()) };
+        let (named, others) = match (self.static_spread, self.dynamic) {
+            (None, false) => return Ok(()),
+            (None, true) => ("dynamic".to_owned(), "`firmware.wear.dynamic`"),
+            (Some(spread), false) => (format!("static:{spread}"), "`firmware.wear.static_spread`"),
+            (Some(spread), true) => {
+                (format!("static:{spread}"), "`firmware.wear.static_spread` and `firmware.wear.dynamic`")
+            }
+        };
+        let what =
+            format!("`firmware.wear.policy` = `{}`, and {others}, which say `{named}`", excerpt(policy));
+        Err(fault("firmware.wear.policy", what, format!("leave out `policy`, or set {others} to false")))
     }
 }
 
