@@ -142,6 +142,8 @@ fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
     let mut of_cache = rng.stream(&format!("{name}/read-cache"));
     plan.drive.read_cache_units =
         if one_in(&mut of_cache, 4) { pick(&mut of_cache, &[1, 8, 100]) } else { 0 };
+    let cache_streams = [rng.stream(&format!("{name}/admission")), rng.stream(&format!("{name}/prefetch"))];
+    cache_policies(cache_streams, &mut plan.drive);
     partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
     array(&mut rng.stream(&format!("{name}/array")), &mut plan.drive);
     let mut with_tables = rng.stream(&format!("{name}/tables"));
@@ -318,9 +320,9 @@ fn upkeep(random: &mut Stream, drive: &mut DriveSpec) {
     }
 }
 
-/// The name of a built-in policy, in some runs: with an argument, if it takes one.
-fn policy<P: DriveKind + ?Sized>(random: &mut Stream, all: &Policies) -> Option<String> {
-    let is_drawn = one_in(random, 4);
+/// The name of a built-in policy, in one of so many runs: with an argument, if it takes one.
+fn policy<P: DriveKind + ?Sized>(random: &mut Stream, all: &Policies, runs: u64) -> Option<String> {
+    let is_drawn = one_in(random, runs);
     let texts = |name: &str| ["", ":1", ":4", ":60", ":1000"].map(|argument| format!("{name}{argument}"));
     let fitting =
         |name: &str| texts(name).into_iter().filter(|text| all.find::<P>(text).is_ok()).collect::<Vec<_>>();
@@ -336,16 +338,26 @@ fn policy<P: DriveKind + ?Sized>(random: &mut Stream, all: &Policies) -> Option<
 fn policies(random: &mut Stream, drive: &mut DriveSpec) {
     let all = Policies::default();
     drive.policies = PoliciesSpec {
-        victim: policy::<dyn Victim>(random, &all),
-        streams: policy::<dyn policy::Stream>(random, &all),
-        schedule: policy::<dyn Schedule>(random, &all),
-        suspend: policy::<dyn Suspend>(random, &all),
+        victim: policy::<dyn Victim>(random, &all, 4),
+        streams: policy::<dyn policy::Stream>(random, &all, 4),
+        schedule: policy::<dyn Schedule>(random, &all, 4),
+        suspend: policy::<dyn Suspend>(random, &all, 4),
+        ..PoliciesSpec::default()
     };
     if drive.upkeep.slc_blocks > 0 || drive.base == BaseSpec::Steady {
         drive.policies.streams = None;
     }
-    if let Ok((_, streams, ..)) = drive.policies.found() {
-        drive.blocks += streams.make().counts().further_blocks();
+    if let Ok(found) = drive.policies.found() {
+        drive.blocks += found.streams.make().counts().further_blocks();
+    }
+}
+
+/// Policies of the read cache, each in half of the drives that have one.
+fn cache_policies([mut admission, mut prefetch]: [Stream; 2], drive: &mut DriveSpec) {
+    if drive.read_cache_units > 0 {
+        let all = Policies::default();
+        drive.policies.admission = policy::<dyn policy::Admission>(&mut admission, &all, 2);
+        drive.policies.prefetch = policy::<dyn policy::Prefetch>(&mut prefetch, &all, 2);
     }
 }
 
@@ -802,7 +814,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 44] = [
+        let features: [(&str, Has<'_>); 46] = [
             ("a JBOF", &|plan| plan.jbof.is_some()),
             ("a drive that leaves its JBOF", &|plan| {
                 plan.all().flat_map(|plan| &plan.faults).any(|fault| matches!(fault, Fault::Leave { .. }))
@@ -837,6 +849,13 @@ mod tests {
                 plan.drive.extents.is_some() && plan.drive.endpoints > 0
             }),
             ("a read cache", &|plan| plan.drive.read_cache_units > 0),
+            ("a read cache that does not keep all", &|plan| {
+                let admission = plan.drive.policies.admission.as_deref();
+                admission.is_some_and(|name| name != "always")
+            }),
+            ("reading ahead", &|plan| {
+                plan.drive.policies.prefetch.as_deref().is_some_and(|name| name != "none")
+            }),
             ("members with joint garbage collection", &|plan| {
                 plan.drive.array.as_ref().is_some_and(|array| array.collects_together)
             }),

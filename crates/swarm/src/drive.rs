@@ -2,7 +2,8 @@
 
 use super::defects::AnyDefect;
 use super::plan::{
-    ArraySpec, BaseSpec, DriveSpec, Fault, FlashVerb, LevelSpec, PartialSpec, Plan, ProgramsSpec, UpkeepSpec,
+    ArraySpec, BaseSpec, DriveSpec, Fault, FlashVerb, FoundPolicies, LevelSpec, PartialSpec, Plan,
+    ProgramsSpec, UpkeepSpec,
 };
 use super::programs_oracle::{FUEL, ROW_FUEL, SLOTS};
 use byteway_array::{ArrayConfig, Level, NvramConfig, RebuildConfig};
@@ -73,7 +74,8 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
     let spec = &plan.drive;
     let (geometry, own) = (geometry(spec), SiteConfig::default());
     // A plan with a name that is none was refused.
-    let (victim, streams, ..) = spec.policies.found().unwrap_or_default();
+    let FoundPolicies { victim, streams, admission, prefetch, .. } =
+        spec.policies.found().unwrap_or_default();
     DriveConfig {
         model: "Byteway swarm drive".into(),
         serial: "SWARM".into(),
@@ -92,6 +94,8 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             write_buffer_units: spec.buffer_units,
             absorbs_parts: spec.absorbs_parts,
             read_cache_units: spec.read_cache_units,
+            admission,
+            prefetch,
             extents: spec.extents.map(|entries| ExtentConfig {
                 node_bytes: entries * EXTENT_BYTES,
                 entry_bytes: EXTENT_BYTES,
@@ -399,7 +403,7 @@ pub(super) fn geometry(spec: &DriveSpec) -> Geometry {
 
 fn timing(spec: &DriveSpec) -> Timing {
     let types = spec.bits.clamp(1, 4) as u64;
-    let (_, _, schedule, suspend_policy) = spec.policies.found().unwrap_or_default();
+    let FoundPolicies { schedule, suspend: suspend_policy, .. } = spec.policies.found().unwrap_or_default();
     Timing {
         schedule,
         suspend_policy,

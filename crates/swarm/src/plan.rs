@@ -140,6 +140,10 @@ impl Plan {
                 "drive.policies must be names of built-in policies, of their kinds",
             ),
             (
+                self.drive.read_cache_units > 0 || !self.drive.policies.has_of_cache(),
+                "drive.policies.admission and drive.policies.prefetch are of a read cache (drive.read_cache_units)",
+            ),
+            (
                 self.drive.policies.streams.is_none()
                     || self.drive.upkeep.slc_blocks == 0 && self.drive.base != BaseSpec::Steady,
                 "a drive with streams (drive.policies.streams) has no SLC cache, and does not begin in the steady state",

@@ -173,6 +173,8 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.policies.streams = None);
         self.try_change(|plan| plan.drive.policies.schedule = None);
         self.try_change(|plan| plan.drive.policies.suspend = None);
+        self.try_change(|plan| plan.drive.policies.admission = None);
+        self.try_change(|plan| plan.drive.policies.prefetch = None);
         self.try_change(|plan| plan.drive.endpoints = 0);
         self.try_change(|plan| plan.drive.endpoints = plan.drive.endpoints.min(1));
         self.try_change(|plan| plan.drive.partial = PartialSpec::default());
@@ -190,7 +192,10 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_array(|array| array.clean_us = 1_000_000);
         self.try_change(|plan| plan.drive.extents = None);
         self.try_change(|plan| plan.drive.absorbs_parts = None);
-        self.try_change(|plan| plan.drive.read_cache_units = 0);
+        self.try_change(|plan| {
+            plan.drive.read_cache_units = 0;
+            (plan.drive.policies.admission, plan.drive.policies.prefetch) = (None, None);
+        });
         self.try_change(|plan| plan.drive.host_buffer_pages = None);
         self.try_change(|plan| {
             plan.drive.map_cache_pages = None;

@@ -1,7 +1,8 @@
 //! The drive of a plan.
 
 use byteway_firmware::policy::{
-    DriveKind, Named, Policies, SchedulePolicy, StreamPolicy, SuspendPolicy, UnknownPolicy, VictimPolicy,
+    AdmissionPolicy, DriveKind, Named, Policies, PrefetchPolicy, SchedulePolicy, StreamPolicy, SuspendPolicy,
+    UnknownPolicy, VictimPolicy,
 };
 use byteway_kv::Packing;
 use serde::{Deserialize, Serialize};
@@ -124,6 +125,29 @@ pub struct PoliciesSpec {
     /// Suspensions, if the drive suspends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<String>,
+    /// Units that the read cache keeps, if the drive has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<String>,
+    /// Units that are read ahead into the read cache, if the drive has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<String>,
+}
+
+/// The policies of these names.
+#[derive(Default)]
+pub struct FoundPolicies {
+    /// Victims of garbage collection.
+    pub victim: VictimPolicy,
+    /// Streams.
+    pub streams: StreamPolicy,
+    /// Next operations of dies.
+    pub schedule: SchedulePolicy,
+    /// Suspensions.
+    pub suspend: SuspendPolicy,
+    /// Units that the read cache keeps.
+    pub admission: AdmissionPolicy,
+    /// Units that are read ahead.
+    pub prefetch: PrefetchPolicy,
 }
 
 /// The built-in policy of a name, or the default one.
@@ -132,19 +156,24 @@ fn named<P: DriveKind + ?Sized>(name: Option<&String>) -> Result<Named<P>, Unkno
 }
 
 impl PoliciesSpec {
-    /// The policies: victims, streams, schedule, suspensions.
+    /// The policies.
     ///
     /// # Errors
     /// One is not built in.
-    pub fn found(
-        &self,
-    ) -> Result<(VictimPolicy, StreamPolicy, SchedulePolicy, SuspendPolicy), UnknownPolicy> {
-        Ok((
-            named(self.victim.as_ref())?,
-            named(self.streams.as_ref())?,
-            named(self.schedule.as_ref())?,
-            named(self.suspend.as_ref())?,
-        ))
+    pub fn found(&self) -> Result<FoundPolicies, UnknownPolicy> {
+        Ok(FoundPolicies {
+            victim: named(self.victim.as_ref())?,
+            streams: named(self.streams.as_ref())?,
+            schedule: named(self.schedule.as_ref())?,
+            suspend: named(self.suspend.as_ref())?,
+            admission: named(self.admission.as_ref())?,
+            prefetch: named(self.prefetch.as_ref())?,
+        })
+    }
+
+    /// Whether one is of a read cache.
+    pub fn has_of_cache(&self) -> bool {
+        self.admission.is_some() || self.prefetch.is_some()
     }
 }
 
