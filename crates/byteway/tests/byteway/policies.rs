@@ -1002,3 +1002,21 @@ fn programs_of_dies_give_the_runs_of_their_like() {
     let refused = parse(&text, &Options::default()).unwrap_err();
     assert!(refused.help.contains("write `flash.suspend = { latency = "), "{refused}");
 }
+
+// A key-value store reads its flash through the same translation layer: what its scans gain must not be refused, nor be left out of the summary.
+#[test]
+fn scans_of_pairs_are_read_ahead() {
+    let of = |prefetch: &str| {
+        let drive = format!(
+            "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"kv\"\ncapacity = \"1 GiB\"\noverride.firmware.read_cache = \"8 MiB\"\n\
+             override.firmware.prefetch = \"{prefetch}\"\n"
+        );
+        let jobs = "[[kv]]\nworkload = \"fillseq\"\ncount = 1000\nvalue = \"4 KiB\"\n\
+                    [[kv]]\nworkload = \"scanrandom\"\ncount = 100\nstonewall = true\n";
+        let summary = play(&scenario(&format!("{drive}{jobs}"))).unwrap();
+        let cache = summary.upkeep.and_then(|upkeep| upkeep.read_cache).expect("it has a read cache");
+        (summary.elapsed_ns, cache.read_ahead_used)
+    };
+    let ((without, none), (with, used)) = (of("none"), of("sequential:64"));
+    assert!(with < without && none.is_none() && used.is_some_and(|units| units > 0), "{without} {with} {used:?}");
+}

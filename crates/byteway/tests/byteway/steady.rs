@@ -309,7 +309,7 @@ fn a_rough_start_is_said() {
     let soon = "rw = 'randwrite'\niodepth = 8\nruntime = '20 ms'\nramp_time = '10 ms'";
     let warm = "rw = 'randwrite'\niodepth = 8\nruntime = '20 ms'\n[measure]\nwarmup = '10 ms'";
     // Until all that it writes, 20 MiB, was overwritten.
-    let later = "rw = 'randwrite'\niodepth = 8\nsize = '1%'\nruntime = '20 ms'\nramp_time = '1 s'";
+    let later = "rw = 'randwrite'\niodepth = 8\nsize = '1%'\nruntime = '20 ms'\nramp_time = '300 ms'";
     for (profile, capacity, job, is_said) in [
         ("tlc-generic-aged", "4 GiB", writes, true),
         ("tlc-generic-aged", "16 GiB", writes, false),

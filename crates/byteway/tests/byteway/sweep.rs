@@ -343,7 +343,7 @@ fn wrong_spaces_are_refused_with_their_place_and_cure() {
     let drawn = "[[vary]]\nkey = \"host.override.cores\"\nfrom = \"2000\"\nto = \"3000\"\n[search]\nmethod = \"random\"\npoints = 2\n";
     for (search, place, what) in [
         (policy.to_owned(), "space.toml:4:10: ", "no policy `gready`"),
-        (format!("{policy}{depth}"), "space.toml:4:10: ", "no policy `gready`"),
+        (policy.to_owned() + &depth.replace("1,0", "1,2"), "space.toml:4:10: ", "no policy `gready`"),
         (policy.replace("gready", "fifo") + depth, "space.toml:7:10: ", "out of range"),
         (drawn.to_owned(), "space.toml:4:8: ", "out of range"),
         (
