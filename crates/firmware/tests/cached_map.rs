@@ -8,7 +8,7 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans, Stage, Time};
 use byteway_content::Content;
 use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, FtlCounters, Placement, Route, Site, WorkKind};
-use byteway_flash::{Fault, FaultKind, FaultPlan, Geometry};
+use byteway_flash::{Fault, FaultKind, FaultPlan, Geometry, Ppa};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
@@ -120,6 +120,27 @@ fn the_page_used_least_recently_makes_room() {
             assert_eq!(seen, expected, "{pages} pages, {sequence:?}");
         });
     }
+}
+
+// A cached map writes a translation page for about every write of the host. With the bytes of each until its
+// superblock was erased, a million writes took 4 GB.
+#[test]
+fn memory_holds_the_bytes_of_pages_that_count_and_of_no_earlier_ones() {
+    let geometry = Geometry { blocks: 512, ..SMALL };
+    let (counters, _) = run(geometry, config(2), move |_, ftl| async move {
+        let mut stream = Rng::new(11).stream("host");
+        for _ in 0..3000 {
+            write(&ftl, stream.below(ftl.user_units())).await;
+        }
+        flush(&ftl).await;
+        let kept = (0..geometry.total_units()).map(|unit| ftl.flash().content(Ppa(unit)));
+        let kept = kept.filter(|content| matches!(content, Content::Bytes(_))).count() as u64;
+        // Those that were superseded last wait for reads in flight, or for a version that reflects more.
+        let most = u64::from(ftl.map_pages()) + 16;
+        assert!(kept <= most, "{kept} pages are kept as bytes, of {}", ftl.map_pages());
+        assert!(kept >= 4, "the pages that count are there");
+    });
+    assert!(counters.map_evictions_dirty > 1000, "{}", counters.map_evictions_dirty);
 }
 
 // Computed by hand: two frames, two dirty pages, evicted one after the other. A dirty page that was dropped

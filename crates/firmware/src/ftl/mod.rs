@@ -121,7 +121,7 @@ use write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
 use write::lock::Locks;
 use write::parts::Parts;
 use write::room::Room;
-use write::superseded::Superseded;
+use write::superseded::{Discarded, Superseded};
 
 /// A drive's translation layer. Cheap to clone.
 #[derive(Clone)]
@@ -251,8 +251,11 @@ impl Ftl {
         let reads_ahead = state.ahead.is_some();
         let is_steady = config.base == Base::Steady;
         let is_bare = config.is_bare;
-        let superseded =
-            Superseded::new(config.keep == Keep::Bytes && flash.own().is_some_and(Flash::can_forget));
+        let superseded = Superseded::new(match config.keep {
+            _ if !flash.own().is_some_and(Flash::can_forget) => Discarded::Nothing,
+            Keep::Bytes => Discarded::All,
+            Keep::Stamps => Discarded::Pages,
+        });
         let core = Rc::new(Core {
             clock: clock.clone(),
             placement,

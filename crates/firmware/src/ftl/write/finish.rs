@@ -109,7 +109,7 @@ fn settle_stripe(core: &Core, state: &mut State, block: BlockId, stripe: u32, sl
         let ppa = core.geometry.ppa(block, stripe, unit as u32);
         let entry = Entry::flash(ppa);
         let done = state.buffer.slot(slot);
-        let (lpa, sequence, route) = (done.lpa, done.sequence, done.route);
+        let (lpa, sequence, stamp, route) = (done.lpa, done.sequence, done.stamp, done.route);
         host_units += u64::from(lpa < core.space.user);
         debug_assert!(state.map.get(lpa).as_slot().is_none_or(|slot| state.buffer.slot(slot).lpa == lpa));
         let current = state.map.get(lpa);
@@ -138,10 +138,15 @@ fn settle_stripe(core: &Core, state: &mut State, block: BlockId, stripe: u32, sl
             // failed program.
             state.blocks.gained(block);
             lose(core, state, lpa, history);
-            if let EntryKind::Flash(ppa) = history.kind()
-                && lpa < core.space.user
-            {
-                core.superseded.add(Outdated { ppa, lpa, sequence });
+            match history.kind() {
+                EntryKind::Flash(ppa) if lpa < core.space.user => {
+                    core.superseded.add(Outdated { ppa, lpa, sequence });
+                }
+                EntryKind::Flash(ppa) => {
+                    let reflects = core.flash.spare(ppa).map_or(stamp, |spare| spare.sequence);
+                    core.superseded.add_page(Outdated { ppa, lpa, sequence: stamp }, reflects);
+                }
+                EntryKind::Base | EntryKind::Unmapped | EntryKind::Slot(_) | EntryKind::Lost => {}
             }
         }
     }
