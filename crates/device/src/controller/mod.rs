@@ -89,10 +89,12 @@ impl Controller {
             port.attach_memory(memory.link, sets.clone());
         }
         let clock = &core.clock;
-        let mut tasks = Vec::new(); // the slots' tasks come first: `abandon` finds them by index
-        for index in 0..core.slots.count() {
-            tasks.push(clock.spawn("command slot", slot::run(sets.clone(), index)));
-        }
+        let mut tasks = Vec::new();
+        let slots_of = Rc::downgrade(&sets); // the slots are a part of the sets
+        core.slots.start_by(move |index| {
+            let sets = slots_of.upgrade()?;
+            Some(sets.core.clock.spawn("command slot", slot::run(sets.clone(), index)))
+        });
         let idle = Rc::new(Idle::default());
         for _ in 0..core.config.controller.fetch_outstanding {
             tasks.push(clock.spawn("fetch", fetch::run(sets.clone(), idle.clone())));
@@ -172,7 +174,7 @@ impl Controller {
     /// removal, they would otherwise acknowledge commands that never reach the media.
     pub(crate) fn end_tasks(&self) {
         let core = self.core();
-        core.tasks.take().into_iter().for_each(|task| core.clock.kill(task));
+        core.slots.take_tasks().chain(core.tasks.take()).for_each(|task| core.clock.kill(task));
         core.handlers.take().into_iter().for_each(|handler| core.clock.remove(handler));
     }
 

@@ -3,8 +3,8 @@
 //! Nearly all commands are plain, and a call carries them out ([`Records`]), as the record of its slot: a step, and what waits for the
 //! next. Any other command is a task's, which is written as a flow from top to bottom and may wait anywhere.
 //!
-//! Tasks are made with the controller, not with each command: a command then allocates nothing, and the slots are the
-//! limit of commands in execution. An Abort finds its target among them.
+//! A task is made when its slot is taken for the first time, not with each command: a command then allocates nothing, and
+//! the slots are the limit of commands in execution. An Abort finds its target among them.
 
 use crate::controller::admin;
 use crate::controller::command::context::{Context, Reply};
@@ -21,7 +21,7 @@ use byteway_firmware::{Progress, Route, WorkKind};
 use byteway_transfer::collector::Supported;
 use byteway_wire::nvme::vendor::Chunk;
 use byteway_wire::nvme::{SglRules, Sqe, Status};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -156,24 +156,25 @@ enum CommandStage {
 /// The plain commands of a controller, by slot.
 pub struct Records {
     sets: Rc<CommandSets>,
-    all: Vec<RefCell<Option<Record>>>,
+    /// Made when a slot has its first one, as the slots are.
+    all: Vec<OnceCell<Box<RefCell<Option<Record>>>>>,
 }
 
 impl Records {
     /// Has calls carry out the plain commands of a controller.
     pub fn start(sets: &Rc<CommandSets>) -> Handler {
         let slots = &sets.core.slots;
-        let all = (0..slots.count()).map(|_| RefCell::default()).collect();
+        let all = (0..slots.count()).map(|_| OnceCell::new()).collect();
         let records = Records { sets: sets.clone(), all };
         let handler = sets.core.clock.handle(move |index| records.go_on(index));
-        (0..slots.count()).for_each(|index| slots.at(index).set_call(handler.with(index)));
+        slots.call_by(handler);
         handler
     }
 
     /// Carries a slot's command on, as far as it goes without a wait.
     fn go_on(&self, index: u32) {
         let core = &self.sets.core;
-        let mut place = self.all[index as usize].borrow_mut();
+        let mut place = self.all[index as usize].get_or_init(Box::default).borrow_mut();
         let slot = core.slots.at(index);
         let mut progress = match &mut *place {
             Some(record) => {
@@ -272,8 +273,8 @@ impl Records {
 impl Drop for Records {
     fn drop(&mut self) {
         let core = &self.sets.core;
-        for record in self.all.iter_mut().filter_map(|place| place.get_mut().as_mut()) {
-            if let CommandStage::Plain(plain) = &mut record.stage {
+        for place in self.all.iter_mut().filter_map(OnceCell::get_mut) {
+            if let Some(Record { stage: CommandStage::Plain(plain), .. }) = place.get_mut() {
                 plain.give_up(core);
             }
         }
@@ -382,8 +383,8 @@ pub(crate) fn abandon(sets: &Rc<CommandSets>, qid: u16) {
         }
         // The new task must exist before the old one dies: the slot may get its next command at once.
         let next = core.clock.spawn("command slot", run(sets.clone(), index));
-        if let Some(task) = core.tasks.borrow_mut().get_mut(index as usize) {
-            core.clock.kill(std::mem::replace(task, next));
+        if let Some(task) = slot.task.replace(Some(next)) {
+            core.clock.kill(task);
         }
         slot.clear(Status::ABORTED_SQ_DELETED, Status::ABORTED_SQ_DELETED);
         core.free_slot(index);

@@ -1,11 +1,12 @@
-//! Command slots: one task each, which executes one command after another.
+//! Command slots: one task each, which executes one command after another. A slot and its task are made when the slot is
+//! taken for the first time: few drives ever use as many slots as they have, and each task takes tens of kilobytes.
 
 use crate::controller::queue::ring::{Permit, QueueFate, SubmissionQueue};
 use crate::controller::queue::waiting::Waiting;
-use byteway_clock::{Clock, Delay, Notify, Service, SpanId, TaskId, Time};
+use byteway_clock::{Clock, Delay, Handler, Notify, Service, SpanId, TaskId, Time};
 use byteway_wire::nvme::vendor::InlineSlots;
 use byteway_wire::nvme::{AdminOpcode, Sqe, Status};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -68,6 +69,8 @@ pub enum Payload {
 /// A command slot.
 pub struct Slot {
     clock: Clock,
+    /// Its task, once there is one.
+    pub task: Cell<Option<TaskId>>,
     waiting: Cell<Option<TaskId>>,
     /// The call that carries out plain commands; `None`: the task carries out all.
     call: Cell<Option<TaskId>>,
@@ -91,6 +94,7 @@ impl Slot {
     pub fn new(clock: &Clock) -> Rc<Self> {
         Rc::new(Slot {
             clock: clock.clone(),
+            task: Cell::default(),
             waiting: Cell::default(),
             call: Cell::default(),
             inbox: RefCell::default(),
@@ -120,11 +124,6 @@ impl Slot {
         if let Some(waiter) = call.or_else(|| self.waiting.take()) {
             self.clock.wake_at(parsed, waiter);
         }
-    }
-
-    /// Sets the call that takes commands which may be plain.
-    pub fn set_call(&self, call: TaskId) {
-        self.call.set(Some(call));
     }
 
     /// For that call: the command that is parsed, if `take` returns something for it. Otherwise the slot's task takes it, in the same
@@ -212,7 +211,12 @@ impl Slot {
 
 /// All command slots of a controller, and the number of activities in flight.
 pub struct Slots {
-    all: Vec<Rc<Slot>>,
+    clock: Clock,
+    all: Vec<OnceCell<Rc<Slot>>>,
+    /// Called with the index of a slot, to carry out its plain command.
+    calls: Cell<Option<Handler>>,
+    /// Starts the task of a slot.
+    start: OnceCell<Box<dyn Fn(u32) -> Option<TaskId>>>,
     free_io: RefCell<Vec<u32>>,
     free_admin: RefCell<Vec<u32>>,
     /// Reads of entries and commands in flight.
@@ -227,11 +231,14 @@ pub struct Slots {
 impl Slots {
     /// `io` slots for I/O commands, in addition to those for admin commands.
     pub fn new(clock: &Clock, io: usize) -> Self {
-        let all: Vec<_> = (0..io + ADMIN_SLOTS).map(|_| Slot::new(clock)).collect();
+        let all = vec![OnceCell::new(); io + ADMIN_SLOTS];
         Slots {
+            clock: clock.clone(),
             free_io: RefCell::new((0..io as u32).rev().collect()),
             free_admin: RefCell::new((io as u32..all.len() as u32).rev().collect()),
             all,
+            calls: Cell::default(),
+            start: OnceCell::new(),
             in_flight: Cell::default(),
             busy_since: Cell::default(),
             quiet: Notify::new(clock),
@@ -247,18 +254,44 @@ impl Slots {
     /// Slot `index`.
     #[inline]
     pub fn at(&self, index: u32) -> &Rc<Slot> {
-        &self.all[index as usize]
+        self.all[index as usize].get_or_init(|| {
+            let slot = Slot::new(&self.clock);
+            slot.call.set(self.calls.get().map(|calls| calls.with(index)));
+            slot
+        })
     }
 
-    /// Takes a free slot.
+    /// Sets what is called for commands which may be plain, before any slot is taken.
+    pub fn call_by(&self, calls: Handler) {
+        self.calls.set(Some(calls));
+    }
+
+    /// Sets what starts the task of a slot. Only the first call has an effect.
+    pub fn start_by(&self, start: impl Fn(u32) -> Option<TaskId> + 'static) {
+        self.start.set(Box::new(start)).ok();
+    }
+
+    /// Takes a free slot, and starts its task if it has none. The task comes to wait for its command while the entry
+    /// is read.
     pub fn take(&self, admin: bool) -> Option<u32> {
         let free = if admin { &self.free_admin } else { &self.free_io };
-        let index = free.borrow_mut().pop();
-        debug_assert!(
-            index.is_none_or(|index| self.at(index).queue().is_none()),
-            "a free slot runs a command"
-        );
-        index
+        let index = free.borrow_mut().pop()?;
+        let slot = self.at(index);
+        debug_assert!(slot.queue().is_none(), "a free slot runs a command");
+        if slot.task.get().is_none() {
+            slot.task.set(self.start.get().and_then(|start| start(index)));
+        }
+        Some(index)
+    }
+
+    /// The slots that were taken before.
+    fn made(&self) -> impl Iterator<Item = &Rc<Slot>> {
+        self.all.iter().filter_map(OnceCell::get)
+    }
+
+    /// The tasks of all slots that have one, which they lose.
+    pub fn take_tasks(&self) -> impl Iterator<Item = TaskId> {
+        self.made().filter_map(|slot| slot.task.take())
     }
 
     /// Frees slot `index`.
@@ -283,7 +316,7 @@ impl Slots {
 
     /// The slot that runs command `cid` of queue `sqid`, and which of its commands that is.
     pub fn running(&self, sqid: u16, cid: u16) -> Option<(&Rc<Slot>, Member)> {
-        self.all.iter().find_map(|slot| Some((slot, slot.runs(sqid, cid)?)))
+        self.made().find_map(|slot| Some((slot, slot.runs(sqid, cid)?)))
     }
 
     /// Begins an activity that a reset waits for.
@@ -315,5 +348,31 @@ impl Slots {
         while self.in_flight.get() > 0 {
             self.quiet.notified().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_clock::Executor;
+
+    // With a task for each slot from the start, most of a drive's memory, and of the time to make it, was in tasks that
+    // never had a command.
+    #[test]
+    fn a_slot_gets_its_task_when_it_is_taken_for_the_first_time() {
+        let executor = Executor::new();
+        let (clock, started) = (executor.clock().clone(), Rc::new(RefCell::new(Vec::new())));
+        let slots = Slots::new(&clock, 1000);
+        let log = started.clone();
+        slots.start_by(move |index| {
+            log.borrow_mut().push(index);
+            Some(clock.spawn("command slot", std::future::pending()))
+        });
+        assert_eq!((slots.take(false), slots.take(false), slots.take(true)), (Some(0), Some(1), Some(1000)));
+        slots.give_back(1);
+        slots.give_back(0);
+        assert_eq!((slots.take(false), slots.take(false)), (Some(0), Some(1)));
+        assert_eq!(*started.borrow(), [0, 1, 1000]);
+        assert_eq!((slots.take_tasks().count(), slots.take_tasks().count()), (3, 0));
     }
 }
