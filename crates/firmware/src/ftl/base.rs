@@ -24,6 +24,9 @@ pub struct BaseState {
     space: Space,
     /// Units laid out: the host's, followed by the translation pages if they are included.
     held: u64,
+    /// Stripes of each die if the drive is filled, and the number of dies, from the first, that have one more. Asked for
+    /// each superblock of a drive that is made, several times.
+    stripes_of_die: (u64, u32),
     /// What it is the base state of.
     config: FtlConfig,
     layout: Layout,
@@ -45,7 +48,10 @@ impl BaseState {
             Base::Steady => Layout::Steady(Box::new(Steady::new(&geometry, config, held))),
         };
         let space = Space::new(config.user_units, config.wide_map);
-        BaseState { geometry, space, held, config: config.clone(), layout }
+        let stripes = held.div_ceil(u64::from(geometry.units_per_stripe()).max(1));
+        let dies = u64::from(geometry.dies()).max(1);
+        let stripes_of_die = (stripes / dies, (stripes % dies) as u32);
+        BaseState { geometry, space, held, stripes_of_die, config: config.clone(), layout }
     }
 
     /// The base state of `config` that this flash has, if it was made for it, or else a new one: a steady state takes seconds to construct.
@@ -164,9 +170,11 @@ impl BaseState {
         match &self.layout {
             Layout::Empty => 0,
             Layout::Filled => {
-                let units = u64::from(self.stripes(block)) * u64::from(self.geometry.units_per_stripe());
+                let stripe_units = u64::from(self.geometry.units_per_stripe());
+                let units = u64::from(self.stripes(block)) * stripe_units;
                 let first = self.geometry.ppa(block, 0, 0).0;
                 match units {
+                    _ if self.held.is_multiple_of(stripe_units) => units as u32,
                     0 => 0,
                     // Only the stripe of the last unit can be partial.
                     _ if self.lpa(Ppa(first + units - 1)).is_some() => units as u32,
@@ -183,9 +191,8 @@ impl BaseState {
             Layout::Empty => 0,
             Layout::Filled => {
                 let geometry = &self.geometry;
-                let die = u64::from(geometry.die_of_block(block));
-                let all = self.held.div_ceil(u64::from(geometry.units_per_stripe()));
-                let of_die = (all + u64::from(geometry.dies()) - 1 - die) / u64::from(geometry.dies());
+                let (of_each, longer) = self.stripes_of_die;
+                let of_die = of_each + u64::from(geometry.die_of_block(block) < longer);
                 let before = u64::from(block.0 % geometry.blocks) * u64::from(geometry.pages);
                 of_die.saturating_sub(before).min(u64::from(geometry.pages)) as u32
             }
