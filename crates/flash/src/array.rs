@@ -727,6 +727,13 @@ impl Flash {
         self.0.array.borrow().dies[die as usize].busy(self.0.clock.now())
     }
 
+    /// Appends [`Flash::die_busy`] of each die, and [`Flash::channel_busy`] of each channel.
+    pub fn add_busy(&self, dies: &mut Vec<Delay>, channels: &mut Vec<Delay>) {
+        let (array, now) = (self.0.array.borrow(), self.0.clock.now());
+        dies.extend(array.dies.iter().map(|die| die.busy(now)));
+        channels.extend(array.channels.iter().map(|channel| channel.busy(now)));
+    }
+
     /// Time for which a die's cells worked for operations that have ended. The rest of [`Flash::die_busy`] is
     /// data transfer, and waiting for the channel.
     pub fn die_array(&self, die: u32) -> Delay {

@@ -471,7 +471,8 @@ impl Die {
 
     /// Time for which operations held it up to `now`.
     pub(crate) fn busy(&self, now: Time) -> Delay {
-        self.occupancy(now).into_iter().sum()
+        let ongoing = self.occupant.map_or(Delay::ZERO, |_| now.since(self.occupied_since));
+        self.occupied.into_iter().sum::<Delay>() + ongoing
     }
 
     /// Operations queued or in progress.

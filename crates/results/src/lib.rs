@@ -12,6 +12,7 @@
 //! | `series.rs` | [`SeriesRecorder`]: time series, in steps |
 //! | `tally.rs` | the latency histogram of a step |
 //! | `snapshot.rs` | [`Snapshot`]: every counter at one instant; [`MeasuredDrive`]: a drive between two of them |
+//! | `sample.rs` | [`Sample`]: what a step of a series takes of a drive |
 //! | `store.rs` | the work of key-value stores between two snapshots |
 //! | `ios.rs` | [`IoRecorder`]: `ios.parquet`, a row for each I/O, written during the run |
 //! | [`host`] | usage of the host's processors and memory, by component |
@@ -63,6 +64,7 @@ mod recorder;
 pub mod replicates;
 pub mod results;
 mod run_result;
+mod sample;
 mod series;
 mod snapshot;
 mod store;
@@ -78,6 +80,7 @@ pub use ios::IoRecorder;
 pub use queries::{Queried, QueryRecorder};
 pub use recorder::JobRecorder;
 pub use run_result::RunResult;
+pub use sample::{Sample, SampledDrive};
 pub use series::{Recorded, SeriesRecorder};
 pub use snapshot::{MeasuredDrive, Parts, Snapshot};
 pub use store::store;
@@ -406,7 +409,7 @@ impl Meter {
     }
 
     /// The time series up to `now`. `drives` are the drives' counters.
-    pub fn series(&self, now: Time, drives: &mut [Snapshot]) -> Recorded {
+    pub fn series(&self, now: Time, drives: &mut [Sample]) -> Recorded {
         let measured_from = self.begin.get().unwrap_or(now);
         self.series.borrow_mut().finish(now, measured_from, drives)
     }

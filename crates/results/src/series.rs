@@ -11,9 +11,8 @@ use byteway_content::UNIT_BYTES;
 use byteway_link::Direction;
 
 use super::host::{HostComponent, HostCost};
-use super::snapshot::Snapshot;
+use super::sample::{DriveCounts, Sample};
 use super::tally::{Count, Tally, merge, percentile_ns};
-use super::upkeep::map_misses;
 use crate::results::{Crossing, DrivePoint, Flow, HostPoint, JobPoint, Point, Series};
 use byteway_text::number::{ns, ratio};
 use byteway_text::units::Picos;
@@ -120,38 +119,12 @@ struct DriveSteps {
     /// Number of dies and channels.
     things: usize,
     /// Counters at the start of the current step.
-    last: Snapshot,
+    last: Sample,
     /// Busy time of each die and each channel in picoseconds, by step.
     busy: Vec<u64>,
     sums: Vec<DriveSums>,
     /// Cost of I/O on the host by step, if followed.
     hosts: Vec<HostCost>,
-}
-
-byteway_clock::counters! {
-    /// Counts of a drive in a step, without dies and channels.
-    #[derive(Clone, Copy, Default)]
-    struct DriveCounts {
-        cores_ps: u64,
-        link: [LinkCounts; 2],
-        written_bytes: u64,
-        programmed_units: u64,
-        erases: u64,
-        map_hits: u64,
-        map_misses: u64,
-        suspends: u64,
-        retries: u64,
-    }
-}
-
-byteway_clock::counters! {
-    /// One direction of the link in a step.
-    #[derive(Clone, Copy, Default)]
-    struct LinkCounts {
-        busy_ps: u64,
-        payload_bytes: u64,
-        wire_bytes: u64,
-    }
 }
 
 /// The figures of a drive in a step, without dies and channels.
@@ -164,32 +137,12 @@ struct DriveSums {
 }
 
 impl DriveSums {
-    fn between(then: &Snapshot, now: &Snapshot) -> Self {
-        // Summed over all purposes: a read may be attributed to another purpose after the step in which it
-        // happened.
-        let link = |direction, busy_ps| {
-            let (now, then) = (now.ledger.total(direction), then.ledger.total(direction));
-            LinkCounts {
-                busy_ps,
-                payload_bytes: now.payload - then.payload,
-                wire_bytes: now.wire - then.wire,
-            }
-        };
-        let counts = DriveCounts {
-            cores_ps: now.cores.saturating_sub(then.cores).0,
-            link: [
-                link(Direction::Down, now.link.0.saturating_sub(then.link.0).0),
-                link(Direction::Up, now.link.1.saturating_sub(then.link.1).0),
-            ],
-            written_bytes: now.host_bytes - then.host_bytes,
-            programmed_units: now.ftl.units_programmed() - then.ftl.units_programmed(),
-            erases: now.flash.erases - then.flash.erases,
-            map_hits: now.ftl.map_hits - then.ftl.map_hits,
-            map_misses: map_misses(&now.ftl) - map_misses(&then.ftl),
-            suspends: now.flash.suspends - then.flash.suspends,
-            retries: now.flash.retries - then.flash.retries,
-        };
-        DriveSums { counts, free: now.ftl.blocks_free, buffered_units: now.buffered_units }
+    fn between(then: &Sample, now: &Sample) -> Self {
+        DriveSums {
+            counts: now.counts.since(&then.counts),
+            free: now.free,
+            buffered_units: now.buffered_units,
+        }
     }
 
     /// Adds the step that follows.
@@ -200,8 +153,8 @@ impl DriveSums {
 }
 
 impl DriveSteps {
-    fn push(&mut self, now: &mut Snapshot) {
-        let each = |now: &Snapshot, then: &Snapshot, busy: &mut Vec<u64>| {
+    fn push(&mut self, now: &mut Sample) {
+        let each = |now: &Sample, then: &Sample, busy: &mut Vec<u64>| {
             let pairs = now.dies.iter().zip(&then.dies).chain(now.channels.iter().zip(&then.channels));
             busy.extend(pairs.map(|(now, then)| now.saturating_sub(*then).0));
         };
@@ -317,11 +270,11 @@ impl SeriesRecorder {
     }
 
     /// Adds drives, each with its counters at the start and its number of cores.
-    pub fn with_drives(mut self, drives: Vec<(Snapshot, u64)>) -> Self {
-        let things = |now: &Snapshot| now.dies.len() + now.channels.len();
+    pub fn with_drives(mut self, drives: Vec<(Sample, u64)>) -> Self {
+        let things = |now: &Sample| now.dies.len() + now.channels.len();
         let all = drives.iter().map(|(now, _)| things(now)).sum();
         self.steps_max = self.steps_max.min(steps_max(all, BUSY_MAX));
-        let steps = |(now, cores): (Snapshot, u64)| DriveSteps {
+        let steps = |(now, cores): (Sample, u64)| DriveSteps {
             cores,
             dies: now.dies.len(),
             things: things(&now),
@@ -357,7 +310,7 @@ impl SeriesRecorder {
 
     /// Ends the current step at [`until`](Self::until). `now` are the drives' current counters; their old
     /// values are swapped in. When all steps are full they are merged, and the current step continues.
-    pub fn end_step(&mut self, now: &mut [Snapshot]) {
+    pub fn end_step(&mut self, now: &mut [Sample]) {
         if self.steps >= self.steps_max {
             self.join();
         } else {
@@ -365,7 +318,7 @@ impl SeriesRecorder {
         }
     }
 
-    fn push(&mut self, now: &mut [Snapshot]) {
+    fn push(&mut self, now: &mut [Sample]) {
         for (step, tally) in &mut self.live {
             let begin = self.counts.len();
             tally.drain_into(&mut self.counts);
@@ -434,7 +387,7 @@ impl SeriesRecorder {
     }
 
     /// The result at `now`, where the last step ends. Measuring began at `measured_from`.
-    pub(super) fn finish(&mut self, now: Time, measured_from: Time, drives: &mut [Snapshot]) -> Recorded {
+    pub(super) fn finish(&mut self, now: Time, measured_from: Time, drives: &mut [Sample]) -> Recorded {
         let begun = Time(self.start.0.saturating_add(self.width_ps.saturating_mul(self.steps as u64)));
         let lasts = now > begun;
         if lasts && self.steps >= self.steps_max {

@@ -69,49 +69,34 @@ pub struct Parts<'a> {
 }
 
 impl Snapshot {
-    /// Takes a snapshot of a drive and its parts.
+    /// Takes a snapshot of a drive and its parts. It has no effects: nothing is delivered, woken or charged.
     pub fn take(clock: &Clock, drive: &Drive, parts: &Parts<'_>) -> Self {
-        let mut snapshot = Snapshot::default();
-        snapshot.retake(clock, drive, parts);
-        snapshot
-    }
-
-    /// Takes a snapshot in place, without allocation. It has no effects: nothing is delivered, woken or
-    /// charged.
-    pub fn retake(&mut self, clock: &Clock, drive: &Drive, parts: &Parts<'_>) {
-        self.at = clock.now();
-        self.ftl = FtlCounters::default();
-        self.buffered_units = 0;
+        let mut snapshot = Snapshot { at: clock.now(), ..Snapshot::default() };
         for layer in &parts.layers {
-            self.ftl += layer.counters();
-            self.buffered_units += u64::from(layer.units_buffered());
+            snapshot.ftl += layer.counters();
+            snapshot.buffered_units += u64::from(layer.units_buffered());
         }
         let controller = &drive.controller;
-        self.host_bytes = match controller.backing().ftl() {
-            Some(_) => self.ftl.user_bytes_written,
+        snapshot.host_bytes = match controller.backing().ftl() {
+            Some(_) => snapshot.ftl.user_bytes_written,
             None => controller.counters().written_bytes.get(),
         };
-        self.locks.clear();
-        self.locks.extend(parts.layers.iter().filter_map(|layer| layer.placement().lock_busy()));
-        (self.ledger, self.link) = Default::default();
+        snapshot.locks.extend(parts.layers.iter().filter_map(|layer| layer.placement().lock_busy()));
         for link in &parts.links {
-            self.ledger = self.ledger.with(link.ledger());
+            snapshot.ledger = snapshot.ledger.with(link.ledger());
             // Ports of a switch share its upstream link, and each reports the utilisation of that link.
             let (down, up) = link.root_busy();
-            self.link = (self.link.0.max(down), self.link.1.max(up));
+            snapshot.link = (snapshot.link.0.max(down), snapshot.link.1.max(up));
         }
-        self.flash = FlashCounters::default();
-        self.dies.clear();
-        self.channels.clear();
         for flash in &parts.arrays {
             let geometry = flash.geometry();
-            self.flash += flash.counters();
-            self.dies.extend((0..geometry.dies()).map(|die| flash.die_busy(die)));
-            self.channels.extend((0..geometry.channels).map(|channel| flash.channel_busy(channel)));
+            snapshot.flash += flash.counters();
+            snapshot.dies.extend((0..geometry.dies()).map(|die| flash.die_busy(die)));
+            snapshot.channels.extend((0..geometry.channels).map(|channel| flash.channel_busy(channel)));
         }
-        self.cores = parts.sites.iter().map(|site| site.busy()).sum();
-        self.commits = (drive.controller.counters().records.get(), drive.controller.commit_looks());
-        self.pairs.clear();
-        drive.controller.each_pairs(|pairs| self.pairs.push((pairs.counters(), pairs.usage())));
+        snapshot.cores = parts.sites.iter().map(|site| site.busy()).sum();
+        snapshot.commits = (drive.controller.counters().records.get(), drive.controller.commit_looks());
+        drive.controller.each_pairs(|pairs| snapshot.pairs.push((pairs.counters(), pairs.usage())));
+        snapshot
     }
 }

@@ -24,8 +24,8 @@ use byteway_results::summary::{
 };
 use byteway_results::timeline::{Timeline, TrackDrive, TrackLayout};
 use byteway_results::{
-    IoRecorder, MeasuredDrive, Meter, NOTHING_MEASURED, Parts, RunPart, SeriesRecorder, Snapshot, store,
-    upkeep, wear,
+    IoRecorder, MeasuredDrive, Meter, NOTHING_MEASURED, Parts, RunPart, Sample, SampledDrive, SeriesRecorder,
+    Snapshot, store, upkeep, wear,
 };
 use byteway_scenario::{AddedPolicy, Attached, DrivePlan, Scenario};
 use byteway_text::interrupt::Interrupt;
@@ -340,7 +340,7 @@ impl RunContext {
         let start = self.clock.now();
         self.began.set(Some(start));
         let cores = self.world.drives().iter().map(|drive| cores(drive));
-        let counters = self.snapshots().into_iter().zip(cores).collect();
+        let counters = self.snapshots().iter().map(Sample::from).zip(cores).collect();
         let series = SeriesRecorder::new(&scenario.jobs, start, scenario.interval).with_drives(counters);
         let meter = Meter::new(&scenario.jobs, start, series, scenario.warmup, progress, interrupt);
         if let Some(ios) = self.ios.take() {
@@ -436,18 +436,22 @@ impl RunContext {
     /// Ends the steps of the time series on the clock, each with the drives' counters.
     fn observe(self: &Rc<Self>, play: &Rc<Play>) {
         let (series, play) = (play.meter.series_recorder(), Rc::downgrade(play));
-        let (clock, world, context) = (self.clock.clone(), self.world.clone(), self.clone());
-        let mut now: Vec<Snapshot> = world.drives().iter().map(|_| Snapshot::default()).collect();
+        let context = self.clone();
+        let drives = self.world.drives().iter();
+        let drives: Vec<SampledDrive> =
+            drives.map(|powered| SampledDrive::new(powered.drive.clone(), &parts(powered))).collect();
+        let mut now: Vec<Sample> = drives.iter().map(|_| Sample::default()).collect();
         let first = series.borrow().until();
         self.clock.observe(first, move |_| {
             let mut series = series.borrow_mut();
-            for (powered, snapshot) in world.drives().iter().zip(&mut now) {
-                snapshot.retake(&clock, &powered.drive, &parts(powered));
-                snapshot.host = context.host_cost();
+            let host = context.host_cost();
+            for (drive, sample) in drives.iter().zip(&mut now) {
+                drive.sample(sample);
+                sample.host.clone_from(&host);
             }
             series.end_step(&mut now);
             // What follows would be the figures of another policy.
-            if context.policy_fault().is_some()
+            if drives.iter().any(|drive| drive.policy_fault().is_some())
                 && let Some(play) = play.upgrade()
             {
                 play.meter.stop();
@@ -598,7 +602,7 @@ impl RunContext {
         let scenario = &self.scenario;
         self.world.balance()?;
         let meter = &play.meter;
-        let mut now = self.snapshots();
+        let mut now: Vec<Sample> = self.snapshots().iter().map(Sample::from).collect();
         let recorded = meter.series(self.clock.now(), &mut now);
         let curves = meter.curves(&scenario.jobs);
         let measured: Vec<Measured<'_>> = (0..scenario.drives.len())

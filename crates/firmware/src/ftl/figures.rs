@@ -56,6 +56,14 @@ impl Ftl {
         FtlCounters { blocks_free, blocks_spare, power_cycles, unsafe_shutdowns, ..state.counters }
     }
 
+    /// Shows `look` the counters, and returns the number of free superblocks: for a look at a few of them, often. Those
+    /// that [`counters`](Ftl::counters) sums over the dies, or takes from checkpoints, are zero.
+    pub fn look_at_counters(&self, look: impl FnOnce(&FtlCounters)) -> u64 {
+        let state = self.0.state.borrow();
+        look(&state.counters);
+        (0..self.0.geometry.dies()).map(|die| u64::from(state.blocks.free(die))).sum()
+    }
+
     /// What is expected of garbage collection, if the drive began in the steady state of a load that does not saturate it.
     pub fn paced_state(&self) -> Option<PacedState> {
         self.0.base.paced()
