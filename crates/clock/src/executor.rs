@@ -78,7 +78,7 @@ impl Schedule {
         task.is_some_and(|task| task.is_watcher && task.generation == id.generation)
     }
 
-    #[inline]
+    #[inline(always)]
     fn arm(&mut self, at: u64, id: TaskId) {
         // The look-up is skipped in the usual case, where no watcher exists.
         if self.watchers > 0 {
@@ -88,7 +88,7 @@ impl Schedule {
     }
 
     /// Takes the next timer, with its share of the watcher count.
-    #[inline]
+    #[inline(always)]
     fn pop_timer(&mut self) -> Option<Timer<TaskId>> {
         let timer = self.wheel.pop()?;
         if self.watchers > 0 {
@@ -133,7 +133,7 @@ impl Schedule {
 
     /// What is to be run: a function, or the task's future. None if the function was removed, or the task has ended
     /// since it became ready, or is being polled.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, id: TaskId) -> Option<Due> {
         if let Some(handler) = id.handler() {
             return self.function(handler).cloned().map(Due::Call);
@@ -166,7 +166,7 @@ impl Schedule {
 
     /// What to run next in virtual time: what became ready first, otherwise what the next timer is for, which
     /// sets `now`.
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, now: &Cell<u64>) -> Option<(TaskId, Due)> {
         while let Some(id) = self.ready.pop_front() {
             if let Some(due) = self.take(id) {
@@ -784,6 +784,7 @@ impl Clock {
     }
 
     /// Takes the next timer and makes its task ready. Does not advance the clock.
+    #[inline(never)]
     pub(crate) fn wake_next_timer(&self) {
         let mut schedule = self.0.schedule.borrow_mut();
         if let Some(timer) = schedule.pop_timer() {

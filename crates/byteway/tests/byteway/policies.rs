@@ -1018,5 +1018,8 @@ fn scans_of_pairs_are_read_ahead() {
         (summary.elapsed_ns, cache.read_ahead_used)
     };
     let ((without, none), (with, used)) = (of("none"), of("sequential:64"));
-    assert!(with < without && none.is_none() && used.is_some_and(|units| units > 0), "{without} {with} {used:?}");
+    assert!(
+        with < without && none.is_none() && used.is_some_and(|units| units > 0),
+        "{without} {with} {used:?}"
+    );
 }

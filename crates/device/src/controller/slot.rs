@@ -13,14 +13,14 @@ use crate::controller::command_set::CommandSets;
 use crate::controller::command_set::lending::HeldByLoan;
 use crate::controller::command_set::nvm::plain::Plain;
 use crate::controller::core::Core;
-use crate::controller::queue::ring::{Permit, QueueFate};
+use crate::controller::queue::ring::QueueFate;
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::slot::{Command, Member, Payload, Slot};
-use byteway_clock::{Delay, Handler, Service, SpanId, Stage, Time};
+use byteway_clock::{Delay, Handler, Service, Stage, Time};
 use byteway_firmware::{Progress, Route, WorkKind};
 use byteway_transfer::collector::Supported;
 use byteway_wire::nvme::vendor::Chunk;
-use byteway_wire::nvme::{SglRules, Sqe, Status};
+use byteway_wire::nvme::{SglRules, Status};
 use std::cell::{OnceCell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
@@ -135,11 +135,8 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
     }
 }
 
-/// A plain command under way.
+/// A plain command under way. Its entry, permit and span stay in its slot.
 struct Record {
-    sqe: Sqe,
-    permit: Permit,
-    span: SpanId,
     /// The instant at which the next step is due, if it is not another call's to say.
     due: Time,
     stage: CommandStage,
@@ -147,6 +144,8 @@ struct Record {
 
 /// What is left to do of a command.
 enum CommandStage {
+    /// Nothing: there is none.
+    Free,
     /// All, from this step on.
     Plain(Plain),
     /// Its completion, with this status, once it has waited for a core; and its block, for the error log.
@@ -157,8 +156,11 @@ enum CommandStage {
 pub struct Records {
     sets: Rc<CommandSets>,
     /// Made when a slot has its first one, as the slots are.
-    all: Vec<OnceCell<Box<RefCell<Option<Record>>>>>,
+    all: Vec<OnceCell<Box<RefCell<Record>>>>,
 }
+
+/// What a step comes to.
+type Progressed = Result<Progress<()>, Status>;
 
 impl Records {
     /// Has calls carry out the plain commands of a controller.
@@ -174,70 +176,64 @@ impl Records {
     /// Carries a slot's command on, as far as it goes without a wait.
     fn go_on(&self, index: u32) {
         let core = &self.sets.core;
-        let mut place = self.all[index as usize].get_or_init(Box::default).borrow_mut();
+        let free = || Box::new(RefCell::new(Record { due: Time::ZERO, stage: CommandStage::Free }));
+        let record = &mut *self.all[index as usize].get_or_init(free).borrow_mut();
         let slot = core.slots.at(index);
-        let mut progress = match &mut *place {
-            Some(record) => {
-                if record.due > Time::ZERO {
-                    core.clock.note_call(std::mem::take(&mut record.due));
-                }
-                None
-            }
-            None => match self.begin(slot, &mut place) {
-                None => return,
-                begun => begun,
-            },
-        };
-        while let Some(record) = &mut *place {
-            let until = match progress.take() {
-                Some(Ok(Progress::Called)) => return,
-                Some(Ok(Progress::Until(at))) => Some(at),
-                Some(Ok(Progress::Ended(()))) => Some(self.end(slot, record, Status::SUCCESS)),
-                Some(Err(status)) => Some(self.end(slot, record, status)),
-                None => None,
+        if record.due > Time::ZERO {
+            core.clock.note_call(std::mem::take(&mut record.due));
+        }
+        loop {
+            let progressed = match &mut record.stage {
+                CommandStage::Plain(plain) => self.step(slot, |context| plain.go_on(context)),
+                CommandStage::Complete { .. } => return self.complete(index, slot, record),
+                CommandStage::Free => match self.begin(slot, record) {
+                    Some(begun) => begun,
+                    None => return slot.leave_to_task(),
+                },
             };
-            if let Some(at) = until.filter(|at| !core.clock.has_passed(*at)) {
+            let at = match progressed {
+                Ok(Progress::Until(at)) => at,
+                Ok(Progress::Called) => return,
+                Ok(Progress::Ended(())) => self.end(slot, record, Status::SUCCESS),
+                Err(status) => self.end(slot, record, status),
+            };
+            if !core.clock.has_passed(at) {
                 record.due = at;
                 return;
-            }
-            match record.stage {
-                CommandStage::Plain(_) => progress = record.step(core, slot, Plain::go_on),
-                CommandStage::Complete { .. } => {
-                    if let Some(record) = place.take() {
-                        self.complete(index, slot, record);
-                    }
-                }
             }
         }
     }
 
     /// Begins the command that has been parsed, if it is plain.
     #[inline]
-    fn begin(&self, slot: &Slot, place: &mut Option<Record>) -> Option<Result<Progress<()>, Status>> {
-        let core = &self.sets.core;
-        let taken = slot.take_plain(|command| self.sets.plain(command.permit.queue(), &command.sqe));
-        let (Command { sqe, permit, span, parse, .. }, plain) = taken?;
-        core.clock.works_for([span]);
-        let stage = CommandStage::Plain(plain);
-        let record = place.insert(Record { sqe, permit, span, due: Time::ZERO, stage });
-        record.step(core, slot, |plain, context| {
-            context.charge_firmware(parse.map_or(Delay::ZERO, |parse| parse.queued));
+    fn begin(&self, slot: &Slot, record: &mut Record) -> Option<Progressed> {
+        let (plain, queued) = {
+            let command = slot.carried_out();
+            let Command { sqe, permit, parse, .. } = command.as_ref()?;
+            let plain = self.sets.plain(permit.queue(), sqe)?;
+            (plain, parse.map_or(Delay::ZERO, |parse| parse.queued))
+        };
+        slot.set_called(true);
+        record.stage = CommandStage::Plain(plain);
+        let CommandStage::Plain(plain) = &mut record.stage else { return None };
+        Some(self.step(slot, |context| {
+            context.charge_firmware(queued);
             context.check()?;
             plain.begin(context)
-        })
+        }))
     }
 
     /// Ends what a command does, with this status. Returns the instant at which it is to be completed.
     #[inline]
     fn end(&self, slot: &Slot, record: &mut Record, status: Status) -> Time {
         let core = &self.sets.core;
-        let mut lba = 0;
-        record.step(core, slot, |plain, context| {
-            lba = plain.lba;
-            if status != Status::SUCCESS {
+        let CommandStage::Plain(Plain { lba, .. }) = record.stage else { return Time::ZERO };
+        if status != Status::SUCCESS {
+            let _ = self.step(slot, |context| {
                 self.sets.end_failed(context);
-            }
-        });
+                Ok(Progress::Called)
+            });
+        }
         let complete = core.placement.reserve(WorkKind::Complete, 1);
         record.stage = CommandStage::Complete { status, queued: complete.queued, lba };
         // Only now does the command hold no namespace: changes of namespaces wait for this.
@@ -247,10 +243,13 @@ impl Records {
 
     /// Completes a command.
     #[inline]
-    fn complete(&self, index: u32, slot: &Slot, record: Record) {
-        let Record { sqe, permit, span, stage, .. } = record;
-        let CommandStage::Complete { status, queued, lba } = stage else { return };
+    fn complete(&self, index: u32, slot: &Slot, record: &mut Record) {
+        let CommandStage::Complete { status, queued, lba } = record.stage else { return };
+        record.stage = CommandStage::Free;
+        slot.set_called(false);
+        let Some(Command { sqe, permit, span, .. }) = slot.carried_out().take() else { return };
         let core = &self.sets.core;
+        core.clock.works_for([span]);
         core.port.spans().charge_split(span, core.clock.now(), queued, Stage::Firmware);
         // A queue that is being reset gets no completion: the permit is dropped, and gives its completion slot back.
         let queue = permit.queue();
@@ -268,31 +267,15 @@ impl Records {
         core.free_slot(index);
         core.end();
     }
-}
 
-impl Drop for Records {
-    fn drop(&mut self) {
-        let core = &self.sets.core;
-        for place in self.all.iter_mut().filter_map(OnceCell::get_mut) {
-            if let Some(Record { stage: CommandStage::Plain(plain), .. }) = place.get_mut() {
-                plain.give_up(core);
-            }
-        }
-    }
-}
-
-impl Record {
-    /// Has `take` take a step of the command in its context.
+    /// Has `take` take a step of a slot's command in its context.
     #[inline]
-    fn step<T>(
-        &mut self,
-        core: &Rc<Core>,
-        slot: &Slot,
-        take: impl FnOnce(&mut Plain, &Context<'_>) -> T,
-    ) -> Option<T> {
-        let Record { sqe, permit, span, stage, .. } = self;
-        let CommandStage::Plain(plain) = stage else { return None };
-        let context = Context {
+    fn step(&self, slot: &Slot, take: impl FnOnce(&Context<'_>) -> Progressed) -> Progressed {
+        let core = &self.sets.core;
+        let command = slot.carried_out();
+        let Some(Command { sqe, permit, span, .. }) = command.as_ref() else { return Ok(Progress::Called) };
+        core.clock.works_for([*span]);
+        take(&Context {
             core,
             slot,
             queue: permit.queue(),
@@ -303,8 +286,18 @@ impl Record {
             member: Member::First,
             route: Route::OWN,
             loan: None,
-        };
-        Some(take(plain, &context))
+        })
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        let core = &self.sets.core;
+        for record in self.all.iter_mut().filter_map(OnceCell::get_mut) {
+            if let CommandStage::Plain(plain) = &mut record.get_mut().stage {
+                plain.give_up(core);
+            }
+        }
     }
 }
 

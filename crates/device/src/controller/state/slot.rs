@@ -6,7 +6,7 @@ use crate::controller::queue::waiting::Waiting;
 use byteway_clock::{Clock, Delay, Handler, Notify, Service, SpanId, TaskId, Time};
 use byteway_wire::nvme::vendor::InlineSlots;
 use byteway_wire::nvme::{AdminOpcode, Sqe, Status};
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -32,7 +32,7 @@ pub struct Command {
     /// End of the parsing, if a core was reserved for it at fetch: the slot does nothing before. `None`: the slot does
     /// the parsing.
     pub parse: Option<Service>,
-    /// Whether it may be carried out by calls: they take it first, once it is parsed.
+    /// Whether it may be carried out by calls: they look at it first, once it is parsed.
     pub may_be_plain: bool,
 }
 
@@ -74,6 +74,8 @@ pub struct Slot {
     waiting: Cell<Option<TaskId>>,
     /// The call that carries out plain commands; `None`: the task carries out all.
     call: Cell<Option<TaskId>>,
+    /// Whether that call carries out the command in the inbox.
+    is_called: Cell<bool>,
     inbox: RefCell<Option<Command>>,
     /// Payload from the submission queue, filled before the command is dispatched. Reused.
     pub carried: RefCell<Vec<u8>>,
@@ -97,6 +99,7 @@ impl Slot {
             task: Cell::default(),
             waiting: Cell::default(),
             call: Cell::default(),
+            is_called: Cell::default(),
             inbox: RefCell::default(),
             carried: RefCell::default(),
             running: Cell::default(),
@@ -120,25 +123,29 @@ impl Slot {
         self.aborted.iter().for_each(|aborted| aborted.set(false));
         let parsed = command.parse.map_or(Time::ZERO, |parse| parse.end);
         let call = self.call.get().filter(|_| command.may_be_plain && command.parse.is_some());
-        self.inbox.replace(Some(command));
+        *self.inbox.borrow_mut() = Some(command);
         if let Some(waiter) = call.or_else(|| self.waiting.take()) {
             self.clock.wake_at(parsed, waiter);
         }
     }
 
-    /// For that call: the command that is parsed, if `take` returns something for it. Otherwise the slot's task takes it, in the same
-    /// instant and before all else.
-    pub fn take_plain<T>(&self, take: impl FnOnce(&Command) -> Option<T>) -> Option<(Command, T)> {
-        let mut inbox = self.inbox.borrow_mut();
-        let taken = inbox.as_ref().and_then(take);
-        match taken {
-            Some(taken) => inbox.take().map(|command| (command, taken)),
-            None => {
-                if let Some(task) = self.waiting.take() {
-                    self.clock.wake_first(task);
-                }
-                None
-            }
+    /// For that call: the command that it carries out, which stays here until it is complete; spares moving it from place to place.
+    #[inline]
+    pub fn carried_out(&self) -> RefMut<'_, Option<Command>> {
+        self.inbox.borrow_mut()
+    }
+
+    /// For that call: sets whether it carries the command out.
+    #[inline]
+    pub fn set_called(&self, is_called: bool) {
+        self.is_called.set(is_called);
+    }
+
+    /// For that call: leaves the command to the slot's task, in the same instant and before all else.
+    #[inline]
+    pub fn leave_to_task(&self) {
+        if let Some(task) = self.waiting.take() {
+            self.clock.wake_first(task);
         }
     }
 
@@ -147,6 +154,7 @@ impl Slot {
         poll_fn(|_| {
             let mut inbox = self.inbox.borrow_mut();
             match inbox.as_ref().map(|command| command.parse) {
+                _ if self.is_called.get() => self.waiting.set(Some(self.clock.current())),
                 None => self.waiting.set(Some(self.clock.current())),
                 // The task was woken early, or was not waiting when the command arrived.
                 Some(Some(parse)) if parse.end > self.clock.now() => {

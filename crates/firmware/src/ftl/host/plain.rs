@@ -54,8 +54,16 @@ enum ReadStep {
     Take(Flash, Option<Rc<Patch>>),
     /// A unit has left the write buffer's DRAM.
     Leave(Delay, Content),
-    /// The parts over a unit have.
-    Overlay(Delay, Flash, Rc<Patch>, Outcome),
+    /// The parts over a unit have. Boxed, since this is rare and large.
+    Overlay(Box<Overlaid>),
+}
+
+/// A unit from flash and the parts over it, which wait for the buffer's DRAM.
+struct Overlaid {
+    queued: Delay,
+    flash: Flash,
+    patch: Rc<Patch>,
+    outcome: Outcome,
 }
 
 /// A unit in flash that is being read.
@@ -120,7 +128,7 @@ pub(in crate::ftl) fn read_on(
                     else {
                         unreachable!("this is its step")
                     };
-                    read.step = ReadStep::Overlay(queued, flash, patch, outcome);
+                    read.step = ReadStep::Overlay(Box::new(Overlaid { queued, flash, patch, outcome }));
                     return Progress::Until(arrival);
                 }
                 if outcome.failed {
@@ -134,7 +142,8 @@ pub(in crate::ftl) fn read_on(
                 spans.charge_split(span, now, *queued, Stage::Dram);
                 break Ok(std::mem::take(content));
             }
-            ReadStep::Overlay(queued, flash, patch, outcome) => {
+            ReadStep::Overlay(overlaid) => {
+                let Overlaid { queued, flash, patch, outcome } = &**overlaid;
                 spans.charge_split(span, now, *queued, Stage::Dram);
                 // Blocks that flash cannot deliver are unreadable; those of the parts are not.
                 if outcome.failed {

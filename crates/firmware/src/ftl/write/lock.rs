@@ -38,7 +38,8 @@ impl Locks {
     /// For a call: whether a unit is free, with a `place` of its own for each wait. Otherwise this call is made again when one may be.
     #[inline]
     pub(in crate::ftl) fn is_free(&self, unit: u64, place: &mut NotifyPlace) -> bool {
-        while matches!(place, NotifyPlace::None) && self.any(unit, 1) || !matches!(place, NotifyPlace::None) {
+        // A wait that has begun ends first.
+        while !matches!(place, NotifyPlace::None) || self.any(unit, 1) {
             if !self.0.unlocked.has_notified(place) {
                 return false;
             }
