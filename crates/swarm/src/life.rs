@@ -717,9 +717,11 @@ impl Life {
             }
             // A store that cannot read its index fails all operations.
             IoError::Status(status) if status.is(Status::UNRECOVERED_ERROR) => reads_fail,
-            // The iterator, cursor or upload belonged to a failed command, or ended with a reset.
+            // The iterator, cursor or upload belonged to a failed command, or ended with a reset, which a command that takes too long in a
+            // JBOF may also cause.
             IoError::Status(status) if status.is(Status::INVALID_FIELD) => {
-                matches!(op, Op::Scan { .. } | Op::Table { .. }) && (resets || aborts || reads_fail)
+                matches!(op, Op::Scan { .. } | Op::Table { .. })
+                    && (resets || aborts || reads_fail || is_in_jbof)
             }
             // A write of part of a unit whose remainder cannot be read.
             IoError::Status(status) if status.is(Status::WRITE_FAULT) => reads_fail,

@@ -137,4 +137,7 @@ plans! {
     /// A read of one entry ended before one of four that had begun earlier: the second half of a fused operation came first, and both were
     /// refused.
     a_fused_operation_whose_halves_are_in_two_reads = "fused-without-its-half";
+    /// In a JBOF a command took longer than its host waits, without any fault: the host reset the drive, an iterator ended with that, and its
+    /// next command waited for the end of the reset. That was mistaken for a failure.
+    a_scan_over_a_reset_in_a_jbof = "scan-over-a-reset-in-a-jbof";
 }
