@@ -554,14 +554,14 @@ fn a_file_for_another_decision_is_refused() {
     let path = |name: &str| files.path().join(name).display().to_string();
     let suspend =
         "override.flash.suspend = { latency = '20 us', resume = '5 us', most = 4, policy = \"FILE\" }";
-    let keys: [(&str, &dyn Fn(&str) -> String); 4] = [
-        ("victim", &short),
-        ("stream", &streamed),
-        ("schedule", &|name| mixed(&format!("override.flash.schedule = \"{name}\""))),
-        ("suspend", &|name| mixed(&suspend.replace("FILE", name))),
-    ];
-    for (kind, text) in keys {
-        let of = |name: &str| parse(&text(&path(name)), &Options::default());
+    let scenario = |kind: &str, name: &str| match kind {
+        "victim" => short(name),
+        "stream" => streamed(name),
+        "schedule" => mixed(&format!("override.flash.schedule = \"{name}\"")),
+        _ => mixed(&suspend.replace("FILE", name)),
+    };
+    for kind in ["victim", "stream", "schedule", "suspend"] {
+        let of = |name: &str| parse(&scenario(kind, &path(name)), &Options::default());
         for other in ["victim", "stream", "schedule", "suspend"] {
             let (in_object, bare) = (of(&format!("{other}.o")), of(&format!("all.{other}.bpf")));
             if other == kind {
