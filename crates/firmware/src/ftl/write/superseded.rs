@@ -139,7 +139,7 @@ mod tests {
         let page = |ppa, sequence| Outdated { ppa: Ppa(ppa), lpa: 5, sequence };
         let gone = || {
             let mut gone = Vec::new();
-            (0..2).for_each(|_| superseded.settle(|units| gone.extend(units.drain(..))));
+            (0..2).for_each(|_| superseded.settle(|units| gone.append(units)));
             gone
         };
         superseded.add_page(page(1, 7), 6);
