@@ -683,16 +683,17 @@ impl Clock {
         self.0.schedule.borrow_mut().wake(id);
     }
 
-    /// Makes a task ready before all else: for a call that leaves to a task what it was made for. No effect on a task that is ready already
-    /// or has ended.
+    /// Makes a task ready before all else: for a call that leaves to a task what it was made for. No effect on a task that has ended.
     pub fn wake_first(&self, id: TaskId) {
         let schedule = &mut *self.0.schedule.borrow_mut();
-        if let Some(task) = schedule.task(id)
-            && !task.queued
+        let Some(task) = schedule.task(id) else { return };
+        // It may be in line already: usually as the last one, since it has just been started.
+        if std::mem::replace(&mut task.queued, true)
+            && let Some(place) = schedule.ready.iter().rposition(|ready| *ready == id)
         {
-            task.queued = true;
-            schedule.ready.push_front(id);
+            schedule.ready.remove(place);
         }
+        schedule.ready.push_front(id);
     }
 
     /// Makes a task ready at `at`, or now if that has passed.

@@ -3,7 +3,7 @@
 //! Nearly all commands are plain, and a call carries them out ([`Records`]), as the record of its slot: a step, and what waits for the
 //! next. Any other command is a task's, which is written as a flow from top to bottom and may wait anywhere.
 //!
-//! A task is made when its slot is taken for the first time, not with each command: a command then allocates nothing, and
+//! A task is made with the first command of its slot that is one, not with each: a command then allocates nothing, and
 //! the slots are the limit of commands in execution. An Abort finds its target among them.
 
 use crate::controller::admin;
@@ -188,7 +188,7 @@ impl Records {
                 CommandStage::Complete { .. } => return self.complete(index, slot, record),
                 CommandStage::Free => match self.begin(slot, record) {
                     Some(begun) => begun,
-                    None => return slot.leave_to_task(),
+                    None => return core.slots.leave_to_task(index),
                 },
             };
             let at = match progressed {

@@ -208,7 +208,7 @@ impl Core {
         if let Some(second) = &command.second {
             self.name_span(&second.permit, &second.sqe);
         }
-        self.slots.at(slot).dispatch(command);
+        self.slots.dispatch(slot, command);
     }
 
     /// Frees a slot, and wakes fetching if entries wait for one.

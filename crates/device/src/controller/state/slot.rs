@@ -1,5 +1,6 @@
-//! Command slots: one task each, which executes one command after another. A slot and its task are made when the slot is
-//! taken for the first time: few drives ever use as many slots as they have, and each task takes tens of kilobytes.
+//! Command slots: one task each, which executes one command after another. A slot is made when it is taken for the first
+//! time, and its task with its first command that is a task's: few drives ever use as many slots as they have, and each task takes
+//! tens of kilobytes.
 
 use crate::controller::queue::ring::{Permit, QueueFate, SubmissionQueue};
 use crate::controller::queue::waiting::Waiting;
@@ -111,8 +112,8 @@ impl Slot {
         })
     }
 
-    /// Hands the slot a command. Its task wakes when the command is parsed.
-    pub fn dispatch(&self, command: Command) {
+    /// Hands the slot a command. Its call is made, or its task wakes, when the command is parsed.
+    fn dispatch(&self, command: Command) {
         debug_assert!(self.running.get().is_none(), "a slot runs two commands");
         let qid = command.permit.queue().id;
         let second = command.second.as_ref().map(|second| second.sqe.cid());
@@ -122,11 +123,17 @@ impl Slot {
         self.abortable.set(qid != 0 || !matches!(opcode, AdminOpcode::ABORT | AdminOpcode::DELETE_SQ));
         self.aborted.iter().for_each(|aborted| aborted.set(false));
         let parsed = command.parse.map_or(Time::ZERO, |parse| parse.end);
-        let call = self.call.get().filter(|_| command.may_be_plain && command.parse.is_some());
+        let call = self.call_for(&command);
         *self.inbox.borrow_mut() = Some(command);
-        if let Some(waiter) = call.or_else(|| self.waiting.take()) {
+        // A task that was made for this command waits for nothing yet.
+        if let Some(waiter) = call.or_else(|| self.waiting.take()).or(self.task.get()) {
             self.clock.wake_at(parsed, waiter);
         }
+    }
+
+    /// The call that looks at a command first, if one does.
+    fn call_for(&self, command: &Command) -> Option<TaskId> {
+        self.call.get().filter(|_| command.may_be_plain && command.parse.is_some())
     }
 
     /// For that call: the command that it carries out, which stays here until it is complete; spares moving it from place to place.
@@ -139,14 +146,6 @@ impl Slot {
     #[inline]
     pub fn set_called(&self, is_called: bool) {
         self.is_called.set(is_called);
-    }
-
-    /// For that call: leaves the command to the slot's task, in the same instant and before all else.
-    #[inline]
-    pub fn leave_to_task(&self) {
-        if let Some(task) = self.waiting.take() {
-            self.clock.wake_first(task);
-        }
     }
 
     /// Waits for the next command; called by the slot's task.
@@ -279,17 +278,42 @@ impl Slots {
         self.start.set(Box::new(start)).ok();
     }
 
-    /// Takes a free slot, and starts its task if it has none. The task comes to wait for its command while the entry
-    /// is read.
+    /// Takes a free slot.
     pub fn take(&self, admin: bool) -> Option<u32> {
         let free = if admin { &self.free_admin } else { &self.free_io };
         let index = free.borrow_mut().pop()?;
+        debug_assert!(self.at(index).queue().is_none(), "a free slot runs a command");
+        Some(index)
+    }
+
+    /// Hands a slot a command. Commands begin in the order of these calls: the pieces of a payload rely on it where modelled waits take no
+    /// time. So a task is made here, and not when its slot is taken.
+    pub fn dispatch(&self, index: u32, command: Command) {
         let slot = self.at(index);
-        debug_assert!(slot.queue().is_none(), "a free slot runs a command");
+        if slot.call_for(&command).is_none() {
+            self.start_task(index, slot);
+        }
+        slot.dispatch(command);
+    }
+
+    /// For the call of a slot: leaves its command to the slot's task, in the same instant and before all else.
+    pub fn leave_to_task(&self, index: u32) {
+        let slot = self.at(index);
+        if slot.inbox.borrow().is_none() {
+            return; // it was ended since
+        }
+        self.start_task(index, slot);
+        slot.waiting.set(None);
+        if let Some(task) = slot.task.get() {
+            self.clock.wake_first(task);
+        }
+    }
+
+    /// Starts the task of a slot, if it has none.
+    fn start_task(&self, index: u32, slot: &Slot) {
         if slot.task.get().is_none() {
             slot.task.set(self.start.get().and_then(|start| start(index)));
         }
-        Some(index)
     }
 
     /// The slots that were taken before.
@@ -362,25 +386,68 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::queue::ring::CompletionQueue;
     use byteway_clock::Executor;
+    use byteway_wire::nvme::QueuePriority;
+
+    /// Slots whose tasks log their indices when they get a command, and commands of a queue.
+    fn bench(clock: &Clock) -> (Rc<Slots>, Rc<SubmissionQueue>, Rc<RefCell<Vec<u32>>>) {
+        let (slots, begun) = (Rc::new(Slots::new(clock, 1000)), Rc::<RefCell<Vec<u32>>>::default());
+        let (weak, log, inner) = (Rc::downgrade(&slots), begun.clone(), clock.clone());
+        slots.start_by(move |index| {
+            let (slot, log) = (weak.upgrade()?.at(index).clone(), log.clone());
+            Some(inner.spawn("command slot", async move {
+                loop {
+                    let command = slot.next().await;
+                    log.borrow_mut().push(index);
+                    drop(command);
+                    slot.clear(Status::SUCCESS, Status::SUCCESS);
+                }
+            }))
+        });
+        let completion = CompletionQueue::new(1, 0, 1000, None);
+        let queue = SubmissionQueue::new(clock, 1, 0, 1000, completion, QueuePriority::Medium);
+        queue.set_tail(900).expect("it is empty");
+        (slots, queue, begun)
+    }
+
+    fn dispatch(slots: &Slots, queue: &Rc<SubmissionQueue>, index: u32) {
+        let (_, permit) = queue.take();
+        let (sqe, span, payload) = (Sqe::default(), SpanId::NONE, Payload::Pointer);
+        let command = Command { sqe, permit, span, payload, second: None, parse: None, may_be_plain: false };
+        slots.dispatch(index, command);
+    }
 
     // With a task for each slot from the start, most of a drive's memory, and of the time to make it, was in tasks that
     // never had a command.
     #[test]
-    fn a_slot_gets_its_task_when_it_is_taken_for_the_first_time() {
+    fn a_slot_gets_its_task_with_its_first_command() {
         let executor = Executor::new();
-        let (clock, started) = (executor.clock().clone(), Rc::new(RefCell::new(Vec::new())));
-        let slots = Slots::new(&clock, 1000);
-        let log = started.clone();
-        slots.start_by(move |index| {
-            log.borrow_mut().push(index);
-            Some(clock.spawn("command slot", std::future::pending()))
-        });
+        let clock = executor.clock().clone();
+        let (slots, queue, begun) = bench(&clock);
         assert_eq!((slots.take(false), slots.take(false), slots.take(true)), (Some(0), Some(1), Some(1000)));
-        slots.give_back(1);
-        slots.give_back(0);
-        assert_eq!((slots.take(false), slots.take(false)), (Some(0), Some(1)));
-        assert_eq!(*started.borrow(), [0, 1, 1000]);
-        assert_eq!((slots.take_tasks().count(), slots.take_tasks().count()), (3, 0));
+        assert_eq!(slots.take_tasks().count(), 0, "they have no command");
+        dispatch(&slots, &queue, 1);
+        executor.run(async move { clock.sleep(Delay(1)).await }).expect("it sleeps");
+        assert_eq!(*begun.borrow(), [1]);
+        assert_eq!((slots.take_tasks().count(), slots.take_tasks().count()), (1, 0));
+    }
+
+    // A past error: of the pieces of a payload in one read of entries, those in new slots came before those in slots that had a task.
+    #[test]
+    fn commands_begin_in_the_order_in_which_they_are_dispatched() {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let (slots, queue, begun) = bench(&clock);
+        let (inner, test_slots) = (clock.clone(), slots.clone());
+        let test = async move {
+            (0..4).for_each(|_| _ = test_slots.take(false));
+            dispatch(&test_slots, &queue, 2);
+            inner.sleep(Delay(1)).await;
+            (0..4).for_each(|index| dispatch(&test_slots, &queue, 3 - index));
+            inner.sleep(Delay(1)).await;
+        };
+        executor.run(test).expect("it sleeps");
+        assert_eq!(*begun.borrow(), [2, 3, 2, 1, 0]);
     }
 }
