@@ -146,6 +146,20 @@ impl<T> Mailbox<T> {
         }
     }
 
+    /// Shows `take` each value that has arrived, in place, and drops it; until `take` is false, which leaves that value here. For values
+    /// that are large and many. `take` must not use this mailbox.
+    pub fn take_in_place(&self, mut take: impl FnMut(&T) -> bool) {
+        let (clock, now) = (&self.0.clock, self.0.clock.now());
+        let mut messages = self.0.messages.borrow_mut();
+        while let Some(message) = messages.front() {
+            if message.at > now && !clock.is_immediate() || !take(&message.value) {
+                return;
+            }
+            self.0.wakers.set(self.0.wakers.get() - usize::from(message.wakes));
+            messages.pop_front();
+        }
+    }
+
     /// Whether the next value has arrived.
     #[inline]
     pub fn has_arrived(&self) -> bool {

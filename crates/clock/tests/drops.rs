@@ -592,6 +592,33 @@ fn a_swarm_on_a_notify_loses_no_notification() {
     assert!(killed as u64 > SEEDS * 8, "only {killed} killed");
 }
 
+// What is taken in place is what a reader would have got: in order, once due, each once.
+#[test]
+fn messages_are_taken_in_place_once_they_have_arrived() {
+    run(|clock| async move {
+        let mailbox = Mailbox::new(&clock);
+        for (at, value) in [(5, 1), (5, 2), (7, 3), (9, 4)] {
+            mailbox.send_quietly_at(Time(at), value);
+        }
+        let take = |most: u64| {
+            let mut taken = Vec::new();
+            mailbox.take_in_place(|value| {
+                *value <= most && {
+                    taken.push(*value);
+                    true
+                }
+            });
+            taken
+        };
+        assert_eq!(take(9), [], "nothing has arrived");
+        clock.sleep(Delay(7)).await;
+        assert_eq!((take(1), mailbox.try_receive()), (vec![1], Some(2)), "what is not taken stays");
+        assert_eq!((take(9), mailbox.len()), (vec![3], 1));
+        clock.sleep(Delay(2)).await;
+        assert_eq!((take(9), mailbox.is_empty()), (vec![4], true));
+    });
+}
+
 // Every message, in order, in the picosecond in which it is due, whichever task reads.
 #[test]
 fn a_mailbox_is_on_time_through_the_deaths_of_its_readers() {

@@ -180,10 +180,10 @@ fn any_command_with_data_to_the_controller_takes_chunks() {
     });
 }
 
-// A waiting command that held a slot, or a fetch task, would stop everything once there are as many as slots: also the
+// A waiting command that held a slot, or a read of entries, would stop everything once there are as many as slots: also the
 // chunks that it waits for.
 #[test]
-fn what_waits_holds_neither_slots_nor_fetch_tasks() {
+fn what_waits_holds_neither_slots_nor_reads() {
     let mut bench = Bench::offering(CHUNKS);
     bench.drive.controller.command_slots = 1;
     bench.drive.controller.fetch_outstanding = 1;

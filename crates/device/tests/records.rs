@@ -5,7 +5,9 @@
 //!
 //! Not here: what a reset, an Abort or a deletion does at each wait of a record (`cancellation.rs`), power cuts (the swarm).
 
-use crate::fixture::{Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, PAGE, pattern, read_write};
+use crate::fixture::{
+    Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, PAGE, Pair, TestHost, pattern, read_write,
+};
 use byteway_clock::{Delay, Time};
 use byteway_wire::nvme::{NvmOpcode, SglDescriptor, Sqe, Status};
 
@@ -106,4 +108,88 @@ fn records_wait_as_tasks_do_for_the_write_buffer() {
     assert!(by_record == by_task, "with a small buffer");
     let longest = by_record.ended.windows(2).map(|pair| pair[1].0.since(pair[0].0)).max();
     assert!(longest > Some(Delay::from_us(20)), "no write has waited for a program: {longest:?}");
+}
+
+/// Twelve reads and writes of one page each, in one doorbell.
+fn submit_twelve(host: &TestHost, pair: &Pair) {
+    let page = host.aligned_pages(1);
+    for unit in 0..12 {
+        let opcode = if unit % 2 == 0 { NvmOpcode::WRITE } else { NvmOpcode::READ };
+        host.place(&pair.sq, read_write(opcode, NS_4K, unit, 1).with_prp(page, 0));
+    }
+    host.ring_tail(&pair.sq);
+}
+
+// A read of entries that takes several batches of requests is a task's, between calls: the commands must not notice.
+#[test]
+fn entries_come_in_several_parts() {
+    let bench = || {
+        let mut bench = Bench::default();
+        (bench.link.read_tags, bench.link.mrrs) = (4, 128); // two entries a batch of requests
+        bench.drive.controller.fetch_burst = 64;
+        bench
+    };
+    for fetches in [1, 3] {
+        let mut bench = bench();
+        bench.drive.controller.fetch_outstanding = fetches;
+        let tags_free = bench.with_queue(async |host, pair| {
+            for _ in 0..5 {
+                submit_twelve(&host, &pair);
+                for _ in 0..12 {
+                    assert_eq!(host.next(&pair.cq).await.status(), Status::SUCCESS);
+                }
+                host.ring_head(&pair.cq);
+            }
+            host.device().tags_free()
+        });
+        assert!(tags_free, "{fetches} reads of entries at a time");
+    }
+}
+
+// A link outlives its drive: what a read of entries or a command held of it when the power went must be free for the next drive.
+#[test]
+fn a_drive_without_power_holds_no_tags() {
+    for (mrrs, tags) in [(512, 32), (512, 8), (128, 4)] {
+        for tenths in 0..60 {
+            let mut bench = Bench { ends_quiet: false, ..Bench::default() };
+            (bench.link.read_tags, bench.link.mrrs) = (tags, mrrs);
+            bench.with_queue(async move |host, pair| {
+                submit_twelve(&host, &pair);
+                host.sleep(Delay::from_ns(tenths * 100)).await;
+                drop(host.drive().power_off());
+                host.sleep(Delay::from_us(20)).await;
+                assert!(
+                    host.device().tags_free(),
+                    "{tags} tags, without power after {tenths} tenths of a microsecond"
+                );
+            });
+        }
+    }
+}
+
+// A reset waits for reads of entries as it does for commands, also for those that are a task's, and the entries are nobody's after it.
+#[test]
+fn a_reset_meets_entries_that_are_being_read() {
+    for (mrrs, tags) in [(512, 32), (128, 4)] {
+        for tenths in 0..40 {
+            let mut bench = Bench::default();
+            (bench.link.read_tags, bench.link.mrrs) = (tags, mrrs);
+            bench.drive.controller.fetch_burst = 64;
+            bench.with_queue(async move |host, pair| {
+                submit_twelve(&host, &pair);
+                host.sleep(Delay::from_ns(tenths * 100)).await;
+                host.disable().await;
+                assert!(
+                    host.controller().is_quiet(),
+                    "{tags} tags, reset after {tenths} tenths of a microsecond"
+                );
+                host.enable().await;
+                let pair = host.create_pair(1, 64).await;
+                submit_twelve(&host, &pair);
+                for _ in 0..12 {
+                    assert_eq!(host.next(&pair.cq).await.status(), Status::SUCCESS);
+                }
+            });
+        }
+    }
 }

@@ -121,7 +121,7 @@ fn trains_and_plain_commands_come_by_one_doorbell() {
     }
 }
 
-/// A drive where whatever a train that waits would keep is missing at once: one slot, one fetch task.
+/// A drive where whatever a train that waits would keep is missing at once: one slot, one read of entries.
 fn narrow() -> Bench {
     let mut bench = Bench::offering(BOTH);
     bench.drive.controller.command_slots = 1;
@@ -130,7 +130,7 @@ fn narrow() -> Bench {
 }
 
 // A host that rings in mid-train, and then is slow or gone, must not stop its neighbours: a train that waits for its
-// rest holds no slot and no fetch task.
+// rest holds no slot and no read.
 #[test]
 fn a_partial_doorbell_holds_up_its_own_queue_only() {
     for exposed in 1..=5 {

@@ -59,6 +59,6 @@ pub use ledger::{Direction, Entry, Ledger, Purpose};
 pub use memory::{Epoch, Fault, Memory};
 pub use network::{MessageKind, NetworkConfig, NetworkEnd, NetworkLedger};
 pub use pcie::{Generation, PcieConfig, Tlps};
-pub use port::{Bar, DeviceEnd, HostEnd, IoBook, Link, MmioWrite, Part, PartConsumer, Reading, STORE_BYTES};
+pub use port::{Bar, DeviceEnd, HostEnd, IoBook, Link, MmioWrite, Part, PartConsumer, STORE_BYTES};
 pub use switch::{Switch, SwitchConfig};
 pub use watch::Watch;

@@ -260,9 +260,24 @@ impl Link {
     }
 
     fn take_arrived(&self) {
-        while let Some(write) = self.upstream.try_receive() {
+        loop {
+            // Nearly all that arrives is data.
+            self.upstream.take_in_place(|write| self.land(write));
+            let Some(write) = self.upstream.try_receive() else { return };
             self.arrive_unasked(write);
         }
+    }
+
+    /// Lands a unit's data, and counts a fault. False for any other write.
+    #[inline]
+    fn land(&self, write: &Upstream) -> bool {
+        let Upstream::Content { address, content, offset, bytes, epoch } = write else { return false };
+        let landed =
+            self.memory.dma_write_content(*address, content, *offset as usize, *bytes as usize, *epoch);
+        if landed.is_err() {
+            self.faults.set(self.faults.get() + 1); // as in `arrive_unasked`
+        }
+        true
     }
 
     /// Lands a posted write whose sender has moved on, and counts a fault.
@@ -823,9 +838,6 @@ impl DeviceEnd {
     /// request arrives.
     pub async fn read(&self, address: u64, into: &mut [u8], purpose: Purpose) -> Result<(), Fault> {
         let link = &self.0;
-        if let Some(reading) = self.begin_read(address, into.len(), purpose) {
-            return reading.end(into).await; // releases its tags first
-        }
         if link.clock.is_immediate() && link.is_one_batch(address, into.len() as u64) {
             let part = Part { address, bytes: into.len() as u64, skip: 0, wanted: into.len(), offset: 0 };
             let sample = |memory: &Memory| memory.dma_read_into(address, into, Epoch::LAST);
@@ -834,23 +846,6 @@ impl DeviceEnd {
         let segment = Segment { address, bytes: into.len() as u32 };
         let take = |offset: usize, part: &[u8]| into[offset..offset + part.len()].copy_from_slice(part);
         self.gather([segment], Epoch::LAST, 1, purpose, take).await
-    }
-
-    /// Sends the request of such a read, for another task to [end](Reading::end). None, with nothing sent, if
-    /// the read needs more than one batch, has to wait for tags, or if modelled waits take no time.
-    #[inline]
-    pub fn begin_read(&self, address: u64, bytes: usize, purpose: Purpose) -> Option<Reading> {
-        let link = &self.0;
-        let part = Part { address, bytes: bytes as u64, skip: 0, wanted: bytes, offset: 0 };
-        if link.clock.is_immediate() || !link.is_one_batch(address, part.bytes) {
-            return None;
-        }
-        let requests = part.requests(link);
-        if !link.tags.try_take(requests.count as usize) {
-            return None;
-        }
-        let reached = link.send_up(purpose, requests, 0).arrival + link.config.memory_latency;
-        Some(Reading { link: link.clone(), part, purpose, tags: requests.count as usize, reached })
     }
 
     /// The extent as one batch of requests; None if it needs more.
@@ -872,6 +867,34 @@ impl DeviceEnd {
         let requests = part.requests(link);
         link.tags.take_or_wait(requests.count as usize, place)?;
         Some(link.send_up(purpose, requests, 0).arrival + link.config.memory_latency)
+    }
+
+    /// Like [`ask_for_part`](DeviceEnd::ask_for_part), for any call: `None`, with nothing sent, if there are no tags now.
+    #[inline]
+    pub fn try_ask_for_part(&self, part: &Part, purpose: Purpose) -> Option<Time> {
+        let link = &self.0;
+        let requests = part.requests(link);
+        link.tags
+            .try_take(requests.count as usize)
+            .then(|| link.send_up(purpose, requests, 0).arrival + link.config.memory_latency)
+    }
+
+    /// Like [`sample_part`](DeviceEnd::sample_part), of the memory mapped now, into `into`.
+    ///
+    /// # Errors
+    /// [`Fault`] if it is outside the host's memory; the tags are released.
+    #[inline]
+    pub fn sample_bytes(&self, part: &Part, purpose: Purpose, into: &mut [u8]) -> Result<Time, Fault> {
+        let link = &self.0;
+        debug_assert_eq!(part.bytes, into.len() as u64, "what was asked for is what is taken");
+        link.settle();
+        match link.memory.dma_read_into(part.address, into, Epoch::LAST) {
+            Ok(()) => Ok(link.send_down(purpose, part.completions(link), part.bytes).arrival),
+            Err(fault) => {
+                self.release_part(part);
+                Err(fault)
+            }
+        }
     }
 
     /// Samples memory for such a read. Returns the instant at which the last byte has arrived, when its tags are to be
@@ -1122,40 +1145,6 @@ impl DeviceEnd {
     /// Whether every read tag is free.
     pub fn tags_free(&self) -> bool {
         self.0.tags.available() == self.0.config.read_tags as usize
-    }
-}
-
-/// A read of host memory whose request is in flight: see [`DeviceEnd::begin_read`].
-#[must_use = "what was asked for is to be taken"]
-pub struct Reading {
-    link: Rc<Link>,
-    part: Part,
-    purpose: Purpose,
-    tags: usize,
-    reached: Time,
-}
-
-impl Reading {
-    /// Instant at which the request samples memory.
-    pub fn reached(&self) -> Time {
-        self.reached
-    }
-
-    /// Waits for the completion and copies the sampled bytes into `into`.
-    pub async fn end(&self, into: &mut [u8]) -> Result<(), Fault> {
-        let link = &*self.link;
-        link.clock.sleep_until(self.reached).await;
-        link.settle();
-        link.memory.dma_read_into(self.part.address, into, Epoch::LAST)?;
-        let passage = link.send_down(self.purpose, self.part.completions(link), self.part.bytes);
-        link.clock.sleep_until(passage.arrival).await;
-        Ok(())
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        self.link.tags.release(self.tags);
     }
 }
 

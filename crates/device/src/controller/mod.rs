@@ -24,7 +24,7 @@ use crate::controller::command::media::status_of;
 use crate::controller::command_set::CommandSets;
 use crate::controller::command_set::lending::{self, LendError};
 use crate::controller::core::{Core, OnReset, Router};
-use crate::controller::fetch::idle::Idle;
+use crate::controller::fetch::Fetches;
 use crate::controller::slot::Records;
 use crate::controller::state::counters::Counters;
 use crate::controller::state::loan::Loan;
@@ -95,11 +95,8 @@ impl Controller {
             let sets = slots_of.upgrade()?;
             Some(sets.core.clock.spawn("command slot", slot::run(sets.clone(), index)))
         });
-        let idle = Rc::new(Idle::default());
-        for _ in 0..core.config.controller.fetch_outstanding {
-            tasks.push(clock.spawn("fetch", fetch::run(sets.clone(), idle.clone())));
-        }
-        core.handlers.replace(vec![take_registers(&core, idle), Records::start(&sets)]);
+        let (fetches, fetching) = Fetches::start(&sets);
+        core.handlers.replace(vec![take_registers(&core, fetches), fetching, Records::start(&sets)]);
         if is_first {
             tasks.push(clock.spawn("non-volatile state", background::restore::run(sets.clone())));
         }
@@ -364,12 +361,12 @@ impl Controller {
 }
 
 /// Has a call take register writes, in the order of arrival.
-fn take_registers(core: &Rc<Core>, idle: Rc<Idle>) -> Handler {
+fn take_registers(core: &Rc<Core>, fetches: Rc<Fetches>) -> Handler {
     let (clock, core) = (&core.clock, core.clone());
     let registers = clock.handle(move |_| {
         core.port.serve_writes(|write| {
             if core.register_write(write) {
-                idle.begin(&core);
+                fetches.exposed();
             }
         });
     });

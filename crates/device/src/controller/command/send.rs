@@ -72,12 +72,18 @@ pub(crate) async fn send(context: &Context<'_>, workspace: &Workspace) -> Result
 }
 
 /// Posts `workspace.contents`, from byte `offset` on, to the host's extents; returns when the last byte has left.
-pub(crate) fn send_units(context: &Context<'_>, workspace: &Workspace, offset: u32) -> Result<Time, Status> {
+/// Units that are sent whole are moved out.
+pub(crate) fn send_units(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    offset: u32,
+) -> Result<Time, Status> {
     let core = context.core;
+    let Workspace { collector, contents, .. } = workspace;
     let mut at = offset as usize;
     let mut sent = core.clock.now();
-    let epoch = workspace.collector.epoch();
-    for extent in workspace.collector.extents() {
+    let epoch = collector.epoch();
+    for extent in collector.extents() {
         let Extent::Memory(segment) = *extent else {
             at += extent.bytes() as usize;
             continue;
@@ -86,7 +92,10 @@ pub(crate) fn send_units(context: &Context<'_>, workspace: &Workspace, offset: u
         while done < segment.bytes {
             let (unit, offset) = (at / UNIT_BYTES, at % UNIT_BYTES);
             let count = (segment.bytes - done).min((UNIT_BYTES - offset) as u32);
-            let content = workspace.contents[unit].clone();
+            let content = match count as usize == UNIT_BYTES {
+                true => std::mem::take(&mut contents[unit]),
+                false => contents[unit].clone(),
+            };
             let address = segment.address + u64::from(done);
             let written =
                 core.port.write_content(address, content, offset as u32, count, epoch, Purpose::Data);

@@ -8,7 +8,7 @@ use byteway_wire::nvme::Doorbell;
 
 impl Core {
     /// Takes a write to a register, a doorbell or the payload buffer. `true` if it has exposed entries: the caller then
-    /// wakes a fetch task.
+    /// has entries fetched.
     #[must_use]
     pub(crate) fn register_write(&self, write: MmioWrite) -> bool {
         let MmioWrite { offset, value, bytes } = write;
@@ -64,7 +64,7 @@ impl Core {
         })
     }
 
-    /// The host has submitted commands up to `tail`. The caller wakes a fetch task.
+    /// The host has submitted commands up to `tail`. The caller has them fetched.
     pub(crate) fn submitted(&self, queue: &SubmissionQueue, tail: u32) -> Result<(), DoorbellError> {
         let before = queue.tail();
         queue.set_tail(tail)?;

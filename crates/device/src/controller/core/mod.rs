@@ -202,6 +202,7 @@ impl Core {
     }
 
     /// Starts a command in a slot that was taken for it.
+    #[inline]
     pub(crate) fn start(&self, slot: u32, command: Command) {
         self.begin();
         self.name_span(&command.permit, &command.sqe);

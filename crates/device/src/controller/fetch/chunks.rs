@@ -3,7 +3,7 @@
 //! slot to the command.
 
 use crate::controller::core::Core;
-use crate::controller::fetch::place::EntryResources;
+use crate::controller::fetch::entry::EntryResources;
 use crate::controller::queue::partial::State;
 use crate::controller::queue::ring::QueueFate;
 use crate::controller::queue::waiting::Waiting;
@@ -102,26 +102,12 @@ impl Core {
         let Waiting { sqe, permit, span } = waiting;
         self.port.spans().charge(span, self.clock.now(), Stage::Fetch);
         let payload = Payload::Chunked(InlineSlots { bytes });
-        self.start(
-            slot,
-            Command { sqe, permit, span, payload, second: None, parse: None, may_be_plain: false },
-        );
+        self.start(slot, Command::new(sqe, permit, span, payload));
     }
 
     /// Starts a command that is to fail: the failure takes its time in the slot, as any command does.
     fn start_refused(&self, slot: u32, waiting: Waiting, status: Status) {
         let Waiting { sqe, permit, span } = waiting;
-        self.start(
-            slot,
-            Command {
-                sqe,
-                permit,
-                span,
-                payload: Payload::Refused(status),
-                second: None,
-                parse: None,
-                may_be_plain: false,
-            },
-        );
+        self.start(slot, Command::new(sqe, permit, span, Payload::Refused(status)));
     }
 }

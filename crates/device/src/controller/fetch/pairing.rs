@@ -16,7 +16,7 @@
 
 use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
-use crate::controller::fetch::place::{EntryResources, start};
+use crate::controller::fetch::entry::{EntryResources, start};
 use crate::controller::queue::ring::{QueueFate, SubmissionQueue};
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::slot::{Command, Payload};
@@ -171,18 +171,7 @@ impl<'a> Pairing<'a> {
         let EntryResources { permit: second_permit, slot, span: second_span } = place;
         let second = Waiting { sqe: second, permit: second_permit, span: second_span };
         let second = Some(Box::new(second));
-        core.start(
-            slot,
-            Command {
-                sqe,
-                permit,
-                span,
-                payload: Payload::Pointer,
-                second,
-                parse: None,
-                may_be_plain: false,
-            },
-        );
+        core.start(slot, Command { second, ..Command::new(sqe, permit, span, Payload::Pointer) });
     }
 
     /// Ends a half without the other.
@@ -192,11 +181,8 @@ impl<'a> Pairing<'a> {
         match slot {
             Some(slot) => {
                 let Waiting { sqe, permit, span } = command;
-                let payload = Payload::Refused(status);
-                self.core().start(
-                    slot,
-                    Command { sqe, permit, span, payload, second: None, parse: None, may_be_plain: false },
-                );
+                let refused = Payload::Refused(status);
+                self.core().start(slot, Command::new(sqe, permit, span, refused));
             }
             None => self.core().refuse_half(command, status),
         }

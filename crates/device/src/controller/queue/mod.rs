@@ -13,8 +13,7 @@
 use crate::controller::queue::arbiter::{Arbiter, Weights};
 use crate::controller::queue::ring::{CompletionQueue, QueueFate, SubmissionQueue};
 use crate::controller::queue::shadow::Shadow;
-use byteway_clock::notify::Notified;
-use byteway_clock::{Clock, Notify};
+use byteway_clock::{Clock, TaskId};
 use byteway_wire::nvme::Doorbell;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -49,9 +48,11 @@ pub struct Queues {
     pub shadow: Shadow,
     /// Numbers of I/O submission and completion queues granted to the host.
     pub granted: Cell<Option<(u16, u16)>>,
-    /// Entries may have become fetchable.
-    fetchable: Notify,
-    /// A fetch task left entries unfetched because no command slot or completion slot was free.
+    clock: Clock,
+    /// The call that looks for entries to fetch, and whether it is ready.
+    fetch: Cell<Option<TaskId>>,
+    is_fetch_ready: Cell<bool>,
+    /// The last look left entries unfetched because no command slot or completion slot was free.
     starved: Cell<bool>,
     /// Changes whenever a queue is created or deleted.
     epoch: Cell<u64>,
@@ -68,7 +69,9 @@ impl Queues {
             arbiter: Arbiter::new(weights),
             shadow: Shadow::default(),
             granted: Cell::default(),
-            fetchable: Notify::new(clock),
+            clock: clock.clone(),
+            fetch: Cell::default(),
+            is_fetch_ready: Cell::default(),
             starved: Cell::default(),
             epoch: Cell::default(),
             created: RefCell::default(),
@@ -171,14 +174,24 @@ impl Queues {
         }
     }
 
-    /// Wakes a fetch task: entries may have become fetchable.
-    pub fn wake_fetch(&self) {
-        self.fetchable.notify_one();
+    /// Sets the call that looks for entries to fetch.
+    pub fn fetch_by(&self, call: TaskId) {
+        self.fetch.set(Some(call));
     }
 
-    /// Waits until entries may have become fetchable.
-    pub fn fetchable(&self) -> Notified<'_> {
-        self.fetchable.notified()
+    /// Entries may have become fetchable: they are looked for once what is ready has run.
+    pub fn wake_fetch(&self) {
+        // Once, whoever asks how often: where reads take no time, each look fetches many commands before others have their turn.
+        if let Some(call) = self.fetch.get()
+            && !self.is_fetch_ready.replace(true)
+        {
+            self.clock.wake(call);
+        }
+    }
+
+    /// The call that looks for entries begins.
+    pub fn fetch_begins(&self) {
+        self.is_fetch_ready.set(false);
     }
 
     /// Records whether entries were left unfetched for lack of a command slot or completion slot.
@@ -186,10 +199,10 @@ impl Queues {
         self.starved.set(starved);
     }
 
-    /// A command slot or completion slot is free again: wakes a fetch task if entries were left for it.
+    /// A command slot or completion slot is free again: looks for entries if some were left for it.
     pub fn freed(&self) {
         if self.starved.take() {
-            self.fetchable.notify_one();
+            self.wake_fetch();
         }
     }
 }

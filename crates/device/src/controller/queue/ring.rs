@@ -21,12 +21,12 @@ pub enum QueueFate {
     Reset,
 }
 
-/// Which fetch tasks may read from a submission queue.
+/// Which reads may take entries of a submission queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetching {
     /// Any.
     Free,
-    /// One task holds the queue and takes the entries in order.
+    /// One holds the queue and takes the entries in order.
     Held,
     /// None: where the next command begins is unknown. The host must delete the queue.
     Broken,
@@ -83,6 +83,7 @@ impl CompletionQueue {
     }
 
     /// Entries that may still be reserved. One entry always stays empty, which tells a full queue from an empty one.
+    #[inline]
     pub fn free(&self) -> u32 {
         self.entries - 1 - self.occupied() - self.reserved.get()
     }
@@ -156,7 +157,7 @@ pub struct SubmissionQueue {
     pub mirror: Mirror,
     /// Transfer methods that the host has enabled.
     pub methods: Cell<Methods>,
-    /// Which fetch tasks may read from the queue.
+    /// Which reads may take its entries.
     pub fetching: Cell<Fetching>,
     /// Entries that its parked train still lacks.
     pub missing: Cell<u32>,
@@ -221,17 +222,23 @@ impl SubmissionQueue {
     }
 
     /// Entries that were submitted and not fetched.
+    #[inline]
     pub fn waiting(&self) -> u32 {
         distance(self.head.get(), self.tail.get(), self.entries)
     }
 
     /// Entries that one read can fetch: those up to the ring's end.
+    #[inline]
     pub fn contiguous(&self) -> u32 {
         self.waiting().min(self.entries - self.head.get())
     }
 
     /// Entries that can be fetched now: those of one read; or all that a parked train lacks, once they are submitted.
+    #[inline]
     pub fn fetchable(&self) -> u32 {
+        if self.head.get() == self.tail.get() {
+            return 0; // first, since nearly all queues are empty
+        }
         if self.fate.get() != QueueFate::Live || self.fetching.get() != Fetching::Free {
             return 0;
         }
@@ -239,6 +246,13 @@ impl SubmissionQueue {
             0 => self.contiguous(),
             missing if missing <= self.waiting() => missing,
             _ => 0,
+        }
+    }
+
+    /// Lets other reads take entries, unless the queue is broken.
+    pub fn release(&self) {
+        if self.fetching.get() == Fetching::Held {
+            self.fetching.set(Fetching::Free);
         }
     }
 

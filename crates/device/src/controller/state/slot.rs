@@ -37,6 +37,13 @@ pub struct Command {
     pub may_be_plain: bool,
 }
 
+impl Command {
+    /// A command that its slot's task carries out, parsing included.
+    pub fn new(sqe: Sqe, permit: Permit, span: SpanId, payload: Payload) -> Command {
+        Command { sqe, permit, span, payload, second: None, parse: None, may_be_plain: false }
+    }
+}
+
 /// Selects a command in a slot: a fused operation has two, any other command only the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
@@ -113,6 +120,7 @@ impl Slot {
     }
 
     /// Hands the slot a command. Its call is made, or its task wakes, when the command is parsed.
+    #[inline]
     fn dispatch(&self, command: Command) {
         debug_assert!(self.running.get().is_none(), "a slot runs two commands");
         let qid = command.permit.queue().id;
@@ -288,6 +296,7 @@ impl Slots {
 
     /// Hands a slot a command. Commands begin in the order of these calls: the pieces of a payload rely on it where modelled waits take no
     /// time. So a task is made here, and not when its slot is taken.
+    #[inline]
     pub fn dispatch(&self, index: u32, command: Command) {
         let slot = self.at(index);
         if slot.call_for(&command).is_none() {

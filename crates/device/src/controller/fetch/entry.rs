@@ -1,4 +1,4 @@
-//! The resources that an entry gets before it is read.
+//! An entry that is to be read: the resources that it gets before, and the start of its command.
 
 use crate::controller::command_set::{CommandSets, execute_at_once};
 use crate::controller::core::Core;
@@ -28,26 +28,34 @@ impl EntryResources {
 }
 
 /// Starts a command without inline payload: immediately if it needs no wait, otherwise in its slot.
+#[inline]
 pub fn start(sets: &CommandSets, sqe: Sqe, place: EntryResources) {
     let core = &sets.core;
-    let EntryResources { permit, slot, span } = place;
-    let is_at_once = core.clock.is_immediate() && !core.clock.is_traced() && permit.queue().id > 0;
-    if is_at_once {
-        core.name_span(&permit, &sqe);
+    if core.clock.is_immediate() && !core.clock.is_traced() && place.permit.queue().id > 0 {
+        return start_at_once(sets, sqe, place);
     }
-    if is_at_once && execute_at_once(core, permit.queue(), &sqe, span) {
+    let EntryResources { permit, slot, span } = place;
+    let parse = reserve_parse(sets, &sqe, permit.queue().id, span);
+    let may_be_plain = sets.may_be_plain(permit.queue(), &sqe);
+    core.start(slot, Command { parse, may_be_plain, ..Command::new(sqe, permit, span, Payload::Pointer) });
+}
+
+/// Executes an I/O command within this call, if it needs no wait.
+fn start_at_once(sets: &CommandSets, sqe: Sqe, place: EntryResources) {
+    let core = &sets.core;
+    let EntryResources { permit, slot, span } = place;
+    core.name_span(&permit, &sqe);
+    if execute_at_once(core, permit.queue(), &sqe, span) {
         core.background.command_ended();
         core.post(permit, sqe.cid(), Status::SUCCESS, [0; 2], span);
         return core.free_slot(slot);
     }
-    let parse = reserve_parse(sets, &sqe, permit.queue().id, span);
-    let may_be_plain = sets.may_be_plain(permit.queue(), &sqe);
-    let payload = Payload::Pointer;
-    core.start(slot, Command { sqe, permit, span, payload, second: None, parse, may_be_plain });
+    core.start(slot, Command::new(sqe, permit, span, Payload::Pointer));
 }
 
 /// Reserves a core for parsing a command, so that its slot is woken once for both. `None`: this takes several waits, or
 /// none.
+#[inline]
 pub fn reserve_parse(sets: &CommandSets, sqe: &Sqe, queue: u16, span: SpanId) -> Option<Service> {
     let Core { clock, placement, .. } = &*sets.core;
     if clock.is_immediate() {
