@@ -97,20 +97,6 @@ impl Schedule {
         Some(timer)
     }
 
-    /// Whether nothing but the live task `current` acts up to and including `at`: no task is ready, and no
-    /// timer fires by then. False with more than [`FEW_TIMERS`] timers armed, because finding the next one
-    /// then costs more than a leap saves.
-    #[inline]
-    fn is_idle_until(&self, at: u64, current: TaskId) -> bool {
-        self.ready.is_empty()
-            && self.wheel.len() <= FEW_TIMERS
-            && self.wheel.next_at().is_none_or(|next| next > at)
-            && match current.handler() {
-                Some(handler) => self.function(handler).is_some(),
-                None => self.slots.get(current.index as usize).is_some_and(|task| task.alive),
-            }
-    }
-
     /// The function of a handler, unless it was removed.
     #[inline]
     fn function(&self, handler: Handler) -> Option<&Function> {
@@ -210,9 +196,6 @@ pub struct Counters {
 /// Modelled waits in one poll that complete without yielding under `timing = "none"`; the next one yields.
 const STEPS_MAX: u32 = 64;
 
-/// Timers that may be armed for a wait to end without its own poll; with more, the attempt seldom succeeds.
-const FEW_TIMERS: usize = 8;
-
 struct Inner {
     now: Cell<u64>,
     current: Cell<TaskId>,
@@ -223,7 +206,6 @@ struct Inner {
     /// Modelled waits skipped in the current poll, under `timing = "none"`.
     steps: Cell<u32>,
     polls: Cell<u64>,
-    timers: Cell<u64>,
     schedule: RefCell<Schedule>,
     watches: Watches,
     pace: Cell<Lateness>,
@@ -231,8 +213,6 @@ struct Inner {
     wall: Cell<Option<Time>>,
     /// The next instant that `observer` is to see; `u64::MAX` if there is none.
     looks_at: Cell<u64>,
-    /// Waits that nothing precedes end without a poll of their own: see [`Executor::leap`].
-    leaps: Cell<bool>,
     /// Wall clock and timing mode, while the real runner runs.
     real: Cell<Option<(Wall, Timing)>>,
     observer: RefCell<Option<Observer>>,
@@ -306,13 +286,11 @@ impl Executor {
                     traced: Cell::new(false),
                     steps: Cell::new(0),
                     polls: Cell::new(0),
-                    timers: Cell::new(0),
                     schedule: RefCell::default(),
                     watches: Watches::default(),
                     pace: Cell::default(),
                     wall: Cell::default(),
                     looks_at: Cell::new(u64::MAX),
-                    leaps: Cell::new(false),
                     real: Cell::default(),
                     observer: RefCell::default(),
                     tracing: Tracing::default(),
@@ -322,13 +300,6 @@ impl Executor {
                 Owner::default(),
             ),
         }
-    }
-
-    /// From now on, completes a wait without a poll of its own if no other event precedes its end: the same
-    /// events at the same instants in fewer polls. Not for runs whose polls are numbered
-    /// ([`Executor::run_cut`]), nor in real time.
-    pub fn leap(&self) {
-        self.clock.0.leaps.set(true);
     }
 
     /// The clock of this executor's tasks.
@@ -475,7 +446,7 @@ impl Clock {
 
     /// Polls and timers up to now.
     pub fn counters(&self) -> Counters {
-        Counters { polls: self.0.polls.get(), timers: self.0.timers.get() }
+        Counters { polls: self.0.polls.get(), timers: self.0.schedule.borrow().wheel.armed() }
     }
 
     /// How closely the real runner has kept to modelled time.
@@ -634,13 +605,17 @@ impl Clock {
     }
 
     /// For a call: whether a modelled wait until `at` is over. Otherwise this call is made again when it is, so its record must say by
-    /// then what comes next. As [`Clock::sleep_until`] does for a task, it ends at once where nothing else comes before.
+    /// then what comes next.
     #[inline]
     pub fn has_passed(&self, at: Time) -> bool {
         if self.is_immediate() {
             return self.has_stepped();
         }
-        at <= self.now() || self.pass_to(at)
+        let has_passed = at <= self.now();
+        if !has_passed {
+            self.arm(at, self.current());
+        }
+        has_passed
     }
 
     /// A modelled wait of a call under `timing = "none"`.
@@ -702,30 +677,14 @@ impl Clock {
         if at.0 <= self.0.now.get() {
             return self.wake(id);
         }
-        self.0.timers.set(self.0.timers.get() + 1);
-        self.0.schedule.borrow_mut().arm(at.0, id);
+        self.arm(at, id);
     }
 
-    /// Advances the clock to `at`, a future instant, if nothing else happens before: the current task would
-    /// be the next one polled. Returns true if it did. Otherwise arms a timer for the current task.
+    /// Arms a timer for a future instant.
     #[inline]
-    fn pass_to(&self, at: Time) -> bool {
+    fn arm(&self, at: Time, id: TaskId) {
         debug_assert!(at > self.now(), "a wait that is over needs no timer");
-        let inner = &*self.0;
-        let current = inner.current.get();
-        let mut schedule = inner.schedule.borrow_mut();
-        if !inner.leaps.get() || !schedule.is_idle_until(at.0, current) {
-            // Another event comes first, or polls are numbered: go through the scheduler.
-            inner.timers.set(inner.timers.get() + 1);
-            schedule.arm(at.0, current);
-            return false;
-        }
-        drop(schedule);
-        inner.now.set(at.0);
-        if at.0 >= inner.looks_at.get() {
-            self.look();
-        }
-        true
+        self.0.schedule.borrow_mut().arm(at.0, id);
     }
 
     /// The task that is being polled, or the call that is made. A leaf future records it before it returns `Pending`.
@@ -929,10 +888,12 @@ impl Sleep<'_> {
         if self.modelled && clock.is_immediate() {
             return self.poll_immediate();
         }
-        if clock.now() >= self.at || !self.armed && clock.pass_to(self.at) {
+        if clock.now() >= self.at {
             return Poll::Ready(());
         }
-        self.armed = true;
+        if !std::mem::replace(&mut self.armed, true) {
+            clock.arm(self.at, clock.current());
+        }
         Poll::Pending
     }
 

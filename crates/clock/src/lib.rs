@@ -63,7 +63,7 @@ mod wait;
 pub mod wheel;
 
 pub use channel::Channel;
-pub use executor::{Clock, Counters, Executor, RunOutcome, Stalled};
+pub use executor::{Clock, Counters, Executor, RunOutcome, Sleep, Stalled};
 pub use mailbox::Mailbox;
 pub use notify::{Notify, NotifyPlace};
 pub use pipe::{Passage, Pipe};

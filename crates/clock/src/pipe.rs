@@ -43,6 +43,7 @@ impl Pipe {
 
     /// Reserves the pipe for `bytes` behind everything sent before. The caller waits for whichever time of
     /// the passage it needs.
+    #[inline]
     pub fn send(&self, bytes: u64) -> Passage {
         let now = self.clock.now();
         if self.clock.is_immediate() {

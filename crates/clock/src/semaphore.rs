@@ -84,7 +84,9 @@ impl Semaphore {
     #[inline]
     pub fn release(&self, credits: usize) {
         self.0.available.set(self.0.available.get() + credits);
-        self.pass_on();
+        if self.0.line.len() > 0 {
+            self.pass_on();
+        }
     }
 
     /// Releases every waiter with zero credits, and from now on every caller that would have to wait.

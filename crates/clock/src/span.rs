@@ -370,21 +370,25 @@ impl Spans {
         stage: Stage,
     ) {
         let mut table = self.0.borrow_mut();
-        let Some(Entry { record, is_recorded, trail, .. }) = table.entry(id) else { return };
+        let Some(entry) = table.entry(id) else { return };
+        let record = &mut entry.record;
         let passed = now.since(record.last);
-        let mut left = passed;
+        // What an I/O has waited and spent is no more than its latency, so sums of it don't overflow.
+        let mut left = passed.0;
         for (wait, time) in &mut waits {
-            *time = left.min(*time);
-            record.waits[*wait as usize] += *time;
-            left = left - *time;
+            time.0 = left.min(time.0);
+            record.waits[*wait as usize].0 += time.0;
+            left -= time.0;
         }
-        record.stages[Stage::Queueing as usize] += passed - left;
-        record.stages[stage as usize] += left;
+        if WAITS > 0 {
+            record.stages[Stage::Queueing as usize].0 += passed.0 - left;
+        }
+        record.stages[stage as usize].0 += left;
         if stage == Stage::Queueing {
-            record.waits[Awaited::Other as usize] += left;
+            record.waits[Awaited::Other as usize].0 += left;
         }
-        if *is_recorded {
-            trail.charge(record.last, record.last + passed, &waits, stage);
+        if entry.is_recorded {
+            entry.trail.charge(record.last, record.last + passed, &waits, stage);
         }
         record.last = now.max(record.last);
     }
@@ -409,10 +413,20 @@ impl Spans {
 
     /// Closes the span and returns its record; an empty record for [`SpanId::NONE`].
     pub fn close(&self, id: SpanId) -> SpanRecord {
+        let mut record = SpanRecord::default();
+        self.close_into(id, &mut record);
+        record
+    }
+
+    /// Like [`close`](Spans::close), into a record that is kept: it is large.
+    pub fn close_into(&self, id: SpanId, record: &mut SpanRecord) {
         let mut table = self.0.borrow_mut();
-        let Some(entry) = table.entry(id) else { return SpanRecord::default() };
+        let Some(entry) = table.entry(id) else {
+            *record = SpanRecord::default();
+            return;
+        };
         entry.is_open = false;
-        let record = entry.record;
+        *record = entry.record;
         if entry.is_recorded {
             let mut trail = std::mem::take(&mut entry.trail);
             trail.io = id.number;
@@ -420,7 +434,6 @@ impl Spans {
             table.closed = Some(trail);
         }
         table.free.push(id.index);
-        record
     }
 
     /// Takes the trail of the I/O that was closed last, if it was recorded. Return it with

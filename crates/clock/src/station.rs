@@ -18,7 +18,8 @@ pub struct Service {
 /// k servers, reserved in FIFO order.
 pub struct Station {
     clock: Clock,
-    free_at: RefCell<Vec<Time>>,
+    /// By server.
+    free_at: Box<[Cell<Time>]>,
     reserved: Cell<Delay>,
     served: Cell<u64>,
     /// Resource kind and first index of its servers in a trace; None if untraced.
@@ -32,7 +33,7 @@ impl Station {
     pub fn new(clock: &Clock, servers: usize) -> Self {
         Station {
             clock: clock.clone(),
-            free_at: RefCell::new(vec![Time::ZERO; servers.max(1)]),
+            free_at: vec![Cell::new(Time::ZERO); servers.max(1)].into(),
             reserved: Cell::default(),
             served: Cell::default(),
             track: None,
@@ -103,19 +104,23 @@ impl Station {
         service
     }
 
-    /// Chooses the server: its index, and the times of the service.
+    /// Chooses the server, the first of those that are free the earliest: its index, and the times of the service.
+    #[inline]
     fn take(&self, duration: Delay) -> (usize, Service) {
         let now = self.clock.now();
         self.served.set(self.served.get() + 1);
         if self.clock.is_immediate() {
             return (0, Service { queued: Delay::ZERO, end: now });
         }
-        let mut free_at = self.free_at.borrow_mut();
-        let servers = free_at.iter_mut().enumerate();
-        let (index, server) = servers.min_by_key(|(_, at)| **at).expect("a station has a server");
-        let start = (*server).max(now);
+        let (mut index, mut free_at) = (0, self.free_at[0].get());
+        for (other, at) in self.free_at.iter().enumerate().skip(1) {
+            if at.get() < free_at {
+                (index, free_at) = (other, at.get());
+            }
+        }
+        let start = free_at.max(now);
         let end = start + duration;
-        *server = end;
+        self.free_at[index].set(end);
         self.reserved.set(self.reserved.get() + duration);
         (index, Service { queued: start.since(now), end })
     }
@@ -150,19 +155,19 @@ impl Station {
     /// Instant at which the first server becomes free: a reservation from then on does not wait. In the past
     /// if a server is idle.
     pub fn next_free(&self) -> Time {
-        self.free_at.borrow().iter().copied().min().unwrap_or(Time::ZERO)
+        self.free_at.iter().map(Cell::get).min().unwrap_or(Time::ZERO)
     }
 
     /// Number of servers.
     pub fn servers(&self) -> usize {
-        self.free_at.borrow().len()
+        self.free_at.len()
     }
 
     /// Work done up to now, summed over the servers. Reserved work that is still to come is not included.
     pub fn busy(&self) -> Delay {
         let now = self.clock.now();
         // A server whose `free_at` is in the future works without a gap until then.
-        let ahead: Delay = self.free_at.borrow().iter().map(|free_at| free_at.since(now)).sum();
+        let ahead: Delay = self.free_at.iter().map(|free_at| free_at.get().since(now)).sum();
         self.reserved.get().saturating_sub(ahead)
     }
 

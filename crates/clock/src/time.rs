@@ -145,6 +145,7 @@ impl fmt::Display for Time {
 pub struct Rate {
     per_second: u64,
     ps_per_unit: u64,
+    /// 1 to 64.
     fraction_bits: u32,
 }
 
@@ -167,9 +168,15 @@ impl Rate {
     /// Time for `units`, to the nearest picosecond.
     #[inline]
     pub fn time_for(self, units: u64) -> Delay {
-        let scaled = units as u128 * self.ps_per_unit as u128;
-        let half = 1u128 << (self.fraction_bits - 1);
-        Delay(u64::try_from((scaled + half) >> self.fraction_bits).unwrap_or(u64::MAX))
+        let half = 1u64 << (self.fraction_bits - 1);
+        let scaled = units as u128 * self.ps_per_unit as u128 + half as u128;
+        let (low, high) = (scaled as u64, (scaled >> 64) as u64);
+        // In halves: shifting 128 bits by a number that is not known takes three times as long.
+        match self.fraction_bits {
+            64 => Delay(high),
+            bits if high >> bits == 0 => Delay(low >> bits | high << (64 - bits)),
+            _ => Delay(u64::MAX),
+        }
     }
 
     /// The rate in units a second.

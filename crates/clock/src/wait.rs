@@ -4,7 +4,7 @@
 //! the line, or returns a grant that it has not yet seen.
 
 use crate::task::TaskId;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 const NONE: u32 = u32::MAX;
 
@@ -31,32 +31,30 @@ struct Line<W, G> {
     free: Vec<u32>,
     head: u32,
     tail: u32,
-    waiting: usize,
 }
 
 /// A line of tasks, each of which wants a `W` and is granted a `G`.
-pub(crate) struct WaitLine<W, G>(RefCell<Line<W, G>>);
+pub(crate) struct WaitLine<W, G> {
+    line: RefCell<Line<W, G>>,
+    /// Beside the line, since it is usually all that is looked at.
+    waiting: Cell<usize>,
+}
 
 impl<W, G> Default for WaitLine<W, G> {
     fn default() -> Self {
-        WaitLine(RefCell::new(Line {
-            nodes: Vec::new(),
-            free: Vec::new(),
-            head: NONE,
-            tail: NONE,
-            waiting: 0,
-        }))
+        let line = Line { nodes: Vec::new(), free: Vec::new(), head: NONE, tail: NONE };
+        WaitLine { line: RefCell::new(line), waiting: Cell::default() }
     }
 }
 
 impl<W, G> WaitLine<W, G> {
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.0.borrow().waiting
+        self.waiting.get()
     }
 
     pub(crate) fn join(&self, task: TaskId, want: W) -> Ticket {
-        let mut line = self.0.borrow_mut();
+        let mut line = self.line.borrow_mut();
         let line = &mut *line;
         let previous = line.tail;
         let node = Node { task, want: Some(want), state: State::Waiting, previous, next: NONE };
@@ -75,13 +73,13 @@ impl<W, G> WaitLine<W, G> {
             p => line.nodes[p as usize].next = index,
         }
         line.tail = index;
-        line.waiting += 1;
+        self.waiting.set(self.waiting.get() + 1);
         Ticket(index)
     }
 
     /// Applies `look` to the first waiter's request.
     pub(crate) fn first<R>(&self, look: impl FnOnce(&W) -> R) -> Option<R> {
-        let line = self.0.borrow();
+        let line = self.line.borrow();
         match line.head {
             NONE => None,
             head => line.nodes[head as usize].want.as_ref().map(look),
@@ -91,13 +89,14 @@ impl<W, G> WaitLine<W, G> {
     /// Grants to the first waiter and returns its task, for the caller to wake. None, without calling `make`,
     /// if no task waits.
     pub(crate) fn grant(&self, make: impl FnOnce(W) -> G) -> Option<TaskId> {
-        let mut line = self.0.borrow_mut();
+        let mut line = self.line.borrow_mut();
         let head = line.head;
         if head == NONE {
             return None;
         }
         debug_assert!(matches!(line.nodes[head as usize].state, State::Waiting), "only waiters are linked");
         line.unlink(head);
+        self.waiting.set(self.waiting.get() - 1);
         let node = &mut line.nodes[head as usize];
         let want = node.want.take().expect("a waiter wants something");
         node.state = State::Granted(make(want));
@@ -107,7 +106,7 @@ impl<W, G> WaitLine<W, G> {
     /// Takes the grant, if it has come, and frees the node: the ticket is then spent.
     pub(crate) fn take(&self, ticket: &mut Option<Ticket>) -> Option<G> {
         let index = ticket.as_ref().expect("a spent ticket is not polled").0;
-        let mut line = self.0.borrow_mut();
+        let mut line = self.line.borrow_mut();
         let node = &mut line.nodes[index as usize];
         if matches!(node.state, State::Waiting) {
             return None;
@@ -123,9 +122,10 @@ impl<W, G> WaitLine<W, G> {
     /// Leaves the line. Returns a grant that had already come, which the caller must pass on.
     pub(crate) fn cancel(&self, ticket: &mut Option<Ticket>) -> Option<G> {
         let index = ticket.take()?.0;
-        let mut line = self.0.borrow_mut();
+        let mut line = self.line.borrow_mut();
         if matches!(line.nodes[index as usize].state, State::Waiting) {
             line.unlink(index);
+            self.waiting.set(self.waiting.get() - 1);
         }
         let node = &mut line.nodes[index as usize];
         let want = node.want.take();
@@ -142,7 +142,6 @@ impl<W, G> WaitLine<W, G> {
 
 impl<W, G> Line<W, G> {
     fn unlink(&mut self, index: u32) {
-        debug_assert!(self.waiting > 0, "a linked node is counted");
         let (previous, next) = (self.nodes[index as usize].previous, self.nodes[index as usize].next);
         match previous {
             NONE => self.head = next,
@@ -152,6 +151,5 @@ impl<W, G> Line<W, G> {
             NONE => self.tail = previous,
             n => self.nodes[n as usize].previous = previous,
         }
-        self.waiting -= 1;
     }
 }

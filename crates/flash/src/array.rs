@@ -5,7 +5,7 @@ use crate::config::FlashConfig;
 use crate::die::{AllDies, Die, Occupancy, Operation, Verb};
 use crate::failure::FailureModel;
 use crate::fault::FaultPlan;
-use crate::geometry::{BlockId, Geometry, Ppa};
+use crate::geometry::{BlockId, Geometry, Ppa, units_in};
 use crate::medium::{Medium, System};
 use crate::policy::{Schedule, Suspend};
 use crate::priority::Priority;
@@ -364,7 +364,7 @@ impl Flash {
         debug_assert!(inner.desk.has_issued(ticket), "a ticket belongs to the array that it is used with");
         let mut array = inner.array.borrow_mut();
         let units = match &verb {
-            Verb::Read { mask, .. } => mask.count_ones() as usize,
+            Verb::Read { mask, .. } => units_in(*mask) as usize,
             _ => 0,
         };
         let at = inner.desk.tickets(|tickets| tickets.add(ticket.index, units));

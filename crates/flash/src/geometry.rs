@@ -233,6 +233,12 @@ impl Geometry {
     }
 }
 
+/// Number of units in a mask. Usually there is one, and baseline processors count bits in a dozen steps.
+#[inline]
+pub(crate) fn units_in(mask: u64) -> u32 {
+    if mask & mask.wrapping_sub(1) == 0 { u32::from(mask != 0) } else { mask.count_ones() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,6 +22,7 @@ use crate::array::{Array, Counters, Inner};
 use crate::channel::{Request, Use};
 use crate::die::{ActiveOperation, Die, Occupancy, Operation, Phase, Verb, since};
 use crate::failure::UNCORRECTABLE;
+use crate::geometry::units_in;
 use crate::priority::Priority;
 use crate::store::Batch;
 use crate::ticket::Outcome;
@@ -392,7 +393,7 @@ impl Array {
     /// Requests the channel for the data of a read.
     fn send_out(&mut self, inner: &Inner, index: u32, number: u8) {
         let mask = self.dies[index as usize].active[number as usize].mask;
-        let bytes = u64::from(mask.count_ones()) * UNIT_BYTES as u64;
+        let bytes = u64::from(units_in(mask)) * UNIT_BYTES as u64;
         let duration = inner.modelled(inner.timing.channel.time_for(bytes));
         self.request(inner, Request { die: index, work: number, usage: Use::DataOut, duration });
     }
@@ -472,12 +473,12 @@ impl Array {
                 }
                 let bad = if self.store.is_torn(block, stripe) { mask } else { uncorrected };
                 let bad = self.deliver(inner, &operation, mask, bad, is_known);
-                outcome.unreadable = bad.count_ones();
+                outcome.unreadable = units_in(bad);
                 self.counters.units_uncorrectable += u64::from(outcome.unreadable);
                 if bad == 0 {
                     self.counters.reads[class] += 1;
                 }
-                let units = u64::from((mask & !bad).count_ones());
+                let units = u64::from(units_in(mask & !bad));
                 self.counters.units_read[class] += units;
                 if operation.priority == Priority::HostRead && self.store.mode(block) == Mode::OneBit {
                     self.counters.units_read_one_bit += units;

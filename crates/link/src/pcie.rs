@@ -165,6 +165,12 @@ impl PcieConfig {
         // All three are powers of two, so masks and shifts replace remainders and divisions.
         let (mps, rcb, mrrs) = (u64::from(self.mps), u64::from(self.rcb), u64::from(self.mrrs));
         let in_mps = |bytes: u64| (bytes + mps - 1) >> mps.trailing_zeros();
+        // Nearly all reads are of queue entries or whole pages.
+        let within_line = bytes > 0 && (address & (rcb - 1)) + bytes <= rcb;
+        if within_line || address & (mps - 1) == 0 && bytes > 0 {
+            let count = if within_line { 1 } else { pieces(address, bytes, mps.min(mrrs)) };
+            return Tlps { count, wire: bytes + count * self.completion_overhead() };
+        }
         let mut count = 0;
         let (mut at, end) = (address, address + bytes);
         while at < end {
@@ -226,6 +232,40 @@ mod tests {
         assert_eq!(mbps(Generation::Gen4, 4), 7_876);
         assert_eq!(mbps(Generation::Gen5, 8), 31_507);
         assert_eq!(mbps(Generation::Gen6, 1), 7_375);
+    }
+
+    // What is nearly always read has a short cut, which must count what the rule counts.
+    #[test]
+    fn short_cuts_count_as_the_rule_does() {
+        let by_rule = |link: &PcieConfig, address: u64, bytes: u64| {
+            let mut count = 0;
+            let (mut at, end) = (address, address + bytes);
+            while at < end {
+                let request_end = end.min((at / u64::from(link.mrrs) + 1) * u64::from(link.mrrs));
+                while at < request_end {
+                    // A completion that is not the last of its request ends on a multiple of RCB.
+                    let rcb = u64::from(link.rcb);
+                    at = request_end.min((at + u64::from(link.mps)) / rcb * rcb);
+                    count += 1;
+                }
+            }
+            count
+        };
+        for (mps, mrrs, rcb) in
+            [(128, 512, 64), (256, 512, 64), (256, 256, 128), (512, 128, 64), (4096, 4096, 64)]
+        {
+            let link = PcieConfig { mps, mrrs, rcb, ..gen2() };
+            for address in (0..4096).step_by(4).map(|offset| HIGH + offset) {
+                for bytes in [1, 4, 16, 60, 64, 68, 128, 256, 512, 1000, 4096, 8192] {
+                    let counted = link.read_completions(address, bytes).count;
+                    assert_eq!(
+                        counted,
+                        by_rule(&link, address, bytes),
+                        "{mps} {mrrs} {rcb}: {address:#x} {bytes}"
+                    );
+                }
+            }
+        }
     }
 
     // The page of the papers' tables: 8 requests of 24 bytes, 16 completions of 276.

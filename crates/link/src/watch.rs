@@ -77,6 +77,31 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// For a call, if it is the one that waits: whether an entry has arrived since it was last told. Otherwise this call is made again
+    /// when one does, and when an entry in flight should have.
+    pub fn has_arrived(&self) -> bool {
+        let waited = self.ring.waiter.take();
+        self.look(waited.is_none())
+    }
+
+    /// Whether an entry has arrived. Otherwise the current task or call waits for one; `is_first`: it did not wait yet.
+    fn look(&self, is_first: bool) -> bool {
+        let Watch { link, ring } = self;
+        link.settle();
+        if ring.has_arrived.replace(false) {
+            return true;
+        }
+        let task = link.clock.current();
+        ring.waiter.set(Some(task));
+        if is_first
+            && ring.crossing.get() > 0
+            && let Some(at) = link.arrival_at(ring)
+        {
+            link.clock.wake_at(at, task);
+        }
+        false
+    }
+
     /// Waits until an entry has arrived since the last wait ended.
     pub fn notified(&self) -> Arrival<'_> {
         Arrival { watch: self, task: None }
@@ -94,22 +119,14 @@ impl Future for Arrival<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let Watch { link, ring } = self.watch;
-        let waiter = ring.waiter.take(); // awake now, so arrivals while it looks need not wake it
+        // Awake now, so arrivals while it looks need not wake it.
+        let waiter = self.watch.ring.waiter.take();
         debug_assert_eq!(waiter, self.task, "one task waits for a completion queue's entries");
-        link.settle();
-        if ring.has_arrived.replace(false) {
+        if self.watch.look(waiter.is_none()) {
             self.task = None;
             return Poll::Ready(());
         }
-        let task = link.clock.current();
-        ring.waiter.set(Some(task));
-        if self.task.replace(task).is_none()
-            && ring.crossing.get() > 0
-            && let Some(at) = link.arrival_at(ring)
-        {
-            link.clock.wake_at(at, task);
-        }
+        self.task = self.watch.ring.waiter.get();
         Poll::Pending
     }
 }

@@ -6,7 +6,7 @@ use byteway_clock::{Awaited, Delay, SpanRecord, Stage, Time, Waits};
 use byteway_workload::Io;
 
 /// A completed I/O.
-pub struct Completed {
+pub struct Completed<'a> {
     /// Sequence number of the I/O, from [`Meter::number`](crate::Meter::number).
     pub number: u64,
     /// Index of the job.
@@ -25,10 +25,10 @@ pub struct Completed {
     /// Due time: its latency begins here.
     pub due: Time,
     /// Time by stage.
-    pub record: SpanRecord,
+    pub record: &'a SpanRecord,
 }
 
-impl Completed {
+impl Completed<'_> {
     /// From its due time to its completion.
     pub(crate) fn latency(&self) -> Delay {
         self.record.last.since(self.due)

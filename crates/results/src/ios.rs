@@ -91,7 +91,7 @@ impl IoRecorder {
 
     /// Adds a completed I/O; the run began at `start`. On a write error the run continues without the log,
     /// and [`finish`](Self::finish) returns the error.
-    pub(super) fn record(&mut self, start: Time, completed: &Completed) {
+    pub(super) fn record(&mut self, start: Time, completed: &Completed<'_>) {
         if self.failure.is_some() {
             return;
         }

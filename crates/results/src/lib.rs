@@ -174,6 +174,9 @@ struct StageSums {
     /// Of that in queues, by what was waited for.
     waits_ps: [u128; Awaited::ALL.len()],
     followed: u64,
+    /// What is not in the sums yet, in words that a processor adds several of at once; and how much of it there is at most.
+    recent: SpanRecord,
+    recent_ps: u64,
 }
 
 impl StageSums {
@@ -181,16 +184,34 @@ impl StageSums {
     #[inline]
     fn add(&mut self, record: &SpanRecord, late: Delay) {
         self.followed += 1;
-        for (sum, stage) in self.times_ps.iter_mut().zip(&record.stages) {
-            *sum += u128::from(stage.0);
-        }
-        self.times_ps[Stage::Queueing as usize] += u128::from(late.0);
-        if record.stage(Stage::Queueing) > Delay::ZERO {
-            for (sum, wait) in self.waits_ps.iter_mut().zip(&record.waits) {
-                *sum += u128::from(wait.0);
+        // No word of it is larger than the sum of its stages, since that of queues is the sum of the waits.
+        let most = record.stages.iter().fold(late, |sum, stage| sum + *stage);
+        self.recent_ps = match self.recent_ps.checked_add(most.0) {
+            Some(sum) => sum,
+            None => {
+                self.settle();
+                most.0
             }
-        }
-        self.waits_ps[Awaited::Depth as usize] += u128::from(late.0);
+        };
+        let SpanRecord { stages, waits, .. } = &mut self.recent;
+        stages.iter_mut().zip(&record.stages).for_each(|(sum, time)| sum.0 = sum.0.wrapping_add(time.0));
+        waits.iter_mut().zip(&record.waits).for_each(|(sum, time)| sum.0 = sum.0.wrapping_add(time.0));
+        stages[Stage::Queueing as usize].0 += late.0;
+        waits[Awaited::Depth as usize].0 += late.0;
+    }
+
+    /// Moves what is recent to the sums.
+    fn settle(&mut self) {
+        let SpanRecord { stages, waits, .. } = std::mem::take(&mut self.recent);
+        self.times_ps.iter_mut().zip(stages).for_each(|(sum, time)| *sum += u128::from(time.0));
+        self.waits_ps.iter_mut().zip(waits).for_each(|(sum, time)| *sum += u128::from(time.0));
+        self.recent_ps = 0;
+    }
+
+    /// The same with everything in the sums.
+    fn settled(mut self) -> StageSums {
+        self.settle();
+        self
     }
 }
 
@@ -291,7 +312,7 @@ impl Meter {
     }
 
     /// Counts a completed command, if warm-up is over.
-    pub fn completed(&self, completed: &Completed) {
+    pub fn completed(&self, completed: &Completed<'_>) {
         let Completed { job, bytes, record, .. } = completed;
         let (now, kind, latency) = (record.last, completed.io.kind, completed.latency());
         self.count(now);
@@ -389,7 +410,7 @@ impl Meter {
         let jobs = self.jobs.borrow();
         let mut all = StageSums::default();
         for (job, _) in jobs.iter().zip(plans).filter(|(_, plan)| part.has(plan)) {
-            let StageSums { times_ps, waits_ps, followed } = &job.stages;
+            let StageSums { times_ps, waits_ps, followed, .. } = &job.stages.settled();
             all.followed += followed;
             all.times_ps.iter_mut().zip(times_ps).for_each(|(sum, of_job)| *sum += of_job);
             all.waits_ps.iter_mut().zip(waits_ps).for_each(|(sum, of_job)| *sum += of_job);

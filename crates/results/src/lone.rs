@@ -34,7 +34,7 @@ struct Longest {
 impl Watch {
     /// Operations and queries are left out: one may be acknowledged at once, and the next do the work of many.
     #[inline]
-    pub(super) fn look(&mut self, completed: &Completed, latency: Delay) {
+    pub(super) fn look(&mut self, completed: &Completed<'_>, latency: Delay) {
         if completed.operated.is_some() || completed.queried.is_some() {
             return;
         }
@@ -49,7 +49,7 @@ impl Watch {
     }
 
     #[cold]
-    fn keep(&mut self, completed: &Completed, latency: Delay) {
+    fn keep(&mut self, completed: &Completed<'_>, latency: Delay) {
         let (_, times) = completed.times();
         let short = Awaited::ALL.into_iter().filter(|awaited| !LONG_WAITS.contains(awaited));
         let waits = short.map(|awaited| (awaited.name(), times[awaited as usize]));
@@ -121,7 +121,8 @@ mod tests {
             let io = Io { kind, lba: 7, blocks: 8, at: None };
             let (operated, queried) = (None, None);
             let (job, worker, bytes, due) = (0, 0, 4096, Time::ZERO);
-            let completed = Completed { number, job, worker, io, operated, queried, bytes, due, record };
+            let completed =
+                Completed { number, job, worker, io, operated, queried, bytes, due, record: &record };
             recorder.record(kind, 4096, completed.latency().0);
             watch.look(&completed, completed.latency());
         }

@@ -585,6 +585,7 @@ impl Play {
             matches!(&worker.plan.source, Source::Synthetic(synthetic) if synthetic.rw.trims_then_writes());
         // The trim and its write run in one task, so that the write never overtakes its trim.
         let mut write = None;
+        let mut record = SpanRecord::default();
         self.wait_until(&worker.plan, start).await?;
         self.begin_if_due(worker.plan.drive);
         while meter.goes_on() && end.is_none_or(|end| self.clock.now() < end) {
@@ -629,13 +630,16 @@ impl Play {
                 worker.enter(io.kind);
             }
             let number = meter.number();
-            let Performed { result, commands, trail } = ios.perform(&mut buffers, io).await;
-            self.show(worker, io, due, result.as_ref().map_err(|error| error as &dyn fmt::Display), trail);
+            let Performed { result, commands, trail } = ios.perform(&mut buffers, io, &mut record).await;
+            if self.timeline.get().is_some() {
+                let shown = result.as_ref().map(|()| &record).map_err(|error| error as &dyn fmt::Display);
+                self.show(worker, io, due, shown, trail);
+            }
             if commands > 1 {
                 meter.split(worker.job, self.clock.now(), commands);
             }
             match result {
-                Ok(record) => {
+                Ok(()) => {
                     let bytes = u64::from(io.blocks) * u64::from(worker.plan.lba_bytes);
                     let (job, worker) = (worker.job, worker.of_job);
                     let (operated, queried) = (None, None);
@@ -648,7 +652,7 @@ impl Play {
                         queried,
                         bytes,
                         due,
-                        record,
+                        record: &record,
                     });
                 }
                 Err(IoError::Client(error)) if error.kind == ClientErrorKind::WrongData => {

@@ -103,7 +103,6 @@ fn perform(
     let Session { progress, interrupt } = session;
     let scenario = &steady::with_loads(scenario, interrupt)?;
     let executor = Executor::new();
-    executor.leap();
     let clock = executor.clock().clone();
     let Built { world, jbof, interrupt_processors } = build::world(&executor, scenario, interrupt)?;
     let world = Rc::new(world);

@@ -124,8 +124,16 @@ impl BaseState {
         match &self.layout {
             Layout::Empty => lpas.fill(NO_LPA),
             Layout::Filled => {
-                for (ppa, lpa) in (first.0..).map(Ppa).zip(&mut *lpas) {
-                    *lpa = self.filled(ppa).unwrap_or(NO_LPA);
+                // Within a stripe the units follow each other.
+                let (mut ppa, mut rest) = (first, &mut *lpas);
+                while !rest.is_empty() {
+                    let left = self.geometry.units_per_stripe() - self.geometry.unit_of_stripe(ppa);
+                    let count = rest.len().min(left as usize);
+                    let (stripe, after) = rest.split_at_mut(count);
+                    for (lpa, unit) in stripe.iter_mut().zip(self.written(ppa)..) {
+                        *lpa = if unit < self.held { unit } else { NO_LPA };
+                    }
+                    (ppa, rest) = (Ppa(ppa.0 + count as u64), after);
                 }
             }
             Layout::Steady(steady) => steady.units(first, lpas),
@@ -135,13 +143,13 @@ impl BaseState {
         }
     }
 
-    /// Index, in the order of writing, of the unit at `ppa`.
-    fn filled(&self, ppa: Ppa) -> Option<u64> {
+    /// Number, in the order of writing, of the unit at `ppa`, whether that was written or not.
+    #[inline]
+    fn written(&self, ppa: Ppa) -> u64 {
         let geometry = &self.geometry;
         let stripe_of_die = ppa.0 % geometry.units_per_die() / u64::from(geometry.units_per_stripe());
         let stripe = stripe_of_die * u64::from(geometry.dies()) + u64::from(geometry.die_of(ppa));
-        let unit = stripe * u64::from(geometry.units_per_stripe()) + u64::from(geometry.unit_of_stripe(ppa));
-        (unit < self.held).then_some(unit)
+        stripe * u64::from(geometry.units_per_stripe()) + u64::from(geometry.unit_of_stripe(ppa))
     }
 
     /// Whether translation pages are laid out as well.

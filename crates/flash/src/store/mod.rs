@@ -309,6 +309,16 @@ impl Store {
         let is_base = self.is_base(block, stripe);
         let mut wrong = 0;
         let mut left = mask;
+        if programmed && is_base && mask & mask.wrapping_sub(1) != 0 {
+            // Several units of a stripe are looked up at once.
+            let (low, high) = (mask.trailing_zeros(), u64::BITS - mask.leading_zeros());
+            let lpas = &mut [NO_LPA; u64::BITS as usize][..(high - low) as usize];
+            self.base.lpas(Ppa(start + u64::from(first + low)), lpas);
+            for lpa in lpas.iter().zip(low..).filter(|(_, unit)| mask >> unit & 1 == 1).map(|(lpa, _)| *lpa) {
+                take(if lpa == NO_LPA { Content::Zero } else { self.base.content(lpa) });
+            }
+            return 0;
+        }
         while left != 0 {
             let unit = first + left.trailing_zeros();
             left &= left - 1;

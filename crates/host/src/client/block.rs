@@ -4,7 +4,7 @@ use crate::carrier::{Carrier, Counts, TransferConfig, each_extent};
 use crate::driver::buffer::IoBuffer;
 use crate::driver::controller::Namespace;
 use crate::driver::port::Port;
-use crate::driver::queue::{QueuePair, Request};
+use crate::driver::queue::{Execution, QueuePair, Request};
 use crate::error::Lost;
 use crate::error::{ClientError, ClientErrorKind, IoError};
 use crate::oracle::block::{FlushToken, Mismatch, Oracle, Outcome, ReadToken, SAMPLED_ONE_IN, WriteToken};
@@ -19,7 +19,10 @@ use byteway_wire::nvme::{
     WriteZeroes, dataset,
 };
 use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 /// Configuration of a client.
 #[derive(Clone)]
@@ -215,8 +218,7 @@ impl Client {
         self.read_or_write(Direction::Write { fua: true }, buffer, lba, blocks).await
     }
 
-    /// Reads and verifies `blocks` blocks from `lba` on, or writes a new version of each. It usually waits twice: for
-    /// the processor time of the submission, and for the completion.
+    /// Reads and verifies `blocks` blocks from `lba` on, or writes a new version of each.
     pub async fn read_or_write(
         &self,
         direction: Direction,
@@ -224,57 +226,22 @@ impl Client {
         lba: u64,
         blocks: u32,
     ) -> Result<SpanRecord, BlockIoError> {
-        let buffer = &*buffer;
-        let carrier = &self.0.carrier;
-        let bytes = self.bytes(lba, blocks)?;
-        if direction != Direction::Read {
-            carrier.fits(buffer, bytes)?;
-        }
-        let opened = Opened::open(self.port());
-        let noted = self.note(direction, lba, blocks);
-        let filled = match noted {
-            Noted::Write { stamp, .. } => self.fill(&buffer.buffer, stamp, bytes),
-            _ => Ok(()),
-        };
-        let (opcode, fua, choice) = match direction {
-            Direction::Read => (NvmOpcode::READ, false, TransferChoice::pointer(carrier.result_kind(bytes))),
-            Direction::Write { fua } => (NvmOpcode::WRITE, fua, carrier.choose(buffer, bytes)),
-        };
-        let sqe = read_write(lba, blocks, fua).sqe(opcode, 0, self.0.namespace.nsid);
-        let completed = match (filled, choice.kind) {
-            (Err(error), _) => Err(error),
-            (Ok(()), TransferKind::Pointer(kind)) => match carrier.plan(kind, buffer, bytes) {
-                Ok(pointer) => {
-                    let pages = buffer.buffer.pages_touched(bytes);
-                    let request = Request {
-                        span: opened.span,
-                        pages,
-                        band: carrier.queue.band,
-                        ..Request::from(pointer.placed_in(sqe))
-                    };
-                    let completed = carrier.queue.execute_placed(&request).await;
-                    if direction != Direction::Read && completed != Err(Lost::NotPlaced) {
-                        carrier.note(choice);
-                    }
-                    completed.map_err(IoError::Lost)
-                }
-                Err(error) => Err(error),
-            },
-            (Ok(()), _) => carrier.send_chosen(choice, opened.span, sqe, buffer, bytes).await,
-        };
-        let result = self.end(opened, completed.map_err(IoError::of_client));
-        match noted {
-            Noted::Nothing => result,
-            Noted::Read(reading) => {
-                self.verify_end(&reading, buffer, lba, blocks, result.as_ref().err())?;
-                result
-            }
-            Noted::Write { token, .. } => {
-                let is_durable = direction == Direction::Write { fua: true };
-                self.end_write([token], &result, if is_durable { Outcome::Durable } else { Outcome::Done });
-                result
-            }
-        }
+        let mut record = SpanRecord::default();
+        self.io(direction, buffer, lba, blocks, &mut record).await.map(|()| record)
+    }
+
+    /// Like [`read_or_write`](Client::read_or_write), with the stages of its latency in `record`. It usually waits twice: for the
+    /// processor time of the submission, and for the completion.
+    #[inline]
+    pub fn io<'a>(
+        &'a self,
+        direction: Direction,
+        buffer: &'a mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+        record: &'a mut SpanRecord,
+    ) -> BlockIo<'a> {
+        BlockIo { client: self, direction, buffer, lba, blocks, record, step: IoStep::Begin }
     }
 
     /// Notes the start of a read or write in the oracle.
@@ -295,20 +262,19 @@ impl Client {
     /// Verifies the data of a read, or that its failure was allowed.
     fn verify_end(
         &self,
-        reading: &Reading<'_>,
+        token: ReadToken,
         buffer: &IoBuffer,
-        lba: u64,
-        blocks: u32,
-        failure: Option<&BlockIoError>,
+        (lba, blocks, bytes): (u64, u32, u32),
+        result: &Result<(), BlockIoError>,
     ) -> Result<(), BlockIoError> {
-        match failure {
-            None => self.verify(reading, &buffer.buffer, lba, self.bytes(lba, blocks)?),
-            Some(IoError::Status(status)) if status.is(Status::UNRECOVERED_READ_ERROR) => {
-                let mut oracle = reading.oracle.borrow_mut();
-                let verified = oracle.verify_unreadable(reading.token, lba, u64::from(blocks));
+        let Some(oracle) = self.0.oracle.as_deref() else { return Ok(()) };
+        match result {
+            Ok(()) => self.verify(oracle, token, &buffer.buffer, lba, bytes),
+            Err(IoError::Status(status)) if status.is(Status::UNRECOVERED_READ_ERROR) => {
+                let verified = oracle.borrow_mut().verify_unreadable(token, lba, u64::from(blocks));
                 verified.map_err(|error| IoError::Client(BlockError::Mismatch(error)))
             }
-            Some(_) => Ok(()),
+            Err(_) => Ok(()),
         }
     }
 
@@ -663,16 +629,13 @@ impl Client {
 
     fn end(&self, opened: Opened, completed: Result<Cqe, BlockIoError>) -> Result<SpanRecord, BlockIoError> {
         let record = opened.close(self.port());
-        match completed?.status() {
-            status if status.is_success() => Ok(record),
-            status => Err(IoError::Status(status)),
-        }
+        done(completed).map(|()| record)
     }
 
-    fn end_write(
+    fn end_write<T>(
         &self,
         tokens: impl IntoIterator<Item = WriteToken>,
-        result: &Result<SpanRecord, BlockIoError>,
+        result: &Result<T, BlockIoError>,
         done: Outcome,
     ) {
         let outcome = outcome(result, done);
@@ -701,14 +664,15 @@ impl Client {
 
     fn verify(
         &self,
-        reading: &Reading<'_>,
+        oracle: &RefCell<Oracle>,
+        token: ReadToken,
         buffer: &Buffer,
         lba: u64,
         bytes: u32,
     ) -> Result<(), BlockIoError> {
-        let mut oracle = reading.oracle.borrow_mut();
+        let mut oracle = oracle.borrow_mut();
         if !self.0.verify_bytes
-            && !reading.token.is_sampled()
+            && !token.is_sampled()
             && let Some(pages) = Self::whole_pages(buffer, bytes)
         {
             let memory = self.port().memory();
@@ -719,7 +683,7 @@ impl Client {
         let mut verified = Ok(());
         self.show_parts(buffer, bytes, |done, part| {
             if verified.is_ok() {
-                verified = oracle.verify_read(reading.token, lba + done, part);
+                verified = oracle.verify_read(token, lba + done, part);
             }
         })?;
         verified.map_err(|error| IoError::Client(BlockError::Mismatch(error)))
@@ -805,18 +769,159 @@ impl Opened {
 
     /// Ends the I/O: its times, and the stages of its latency.
     pub fn close(self, port: &Port) -> SpanRecord {
+        let mut record = SpanRecord::default();
+        self.close_into(port, &mut record);
+        record
+    }
+
+    #[inline]
+    fn close_into(self, port: &Port, record: &mut SpanRecord) {
         match port.spans() {
             Some(spans) => {
                 port.clock().io_ends(self.span);
-                spans.close(self.span)
+                spans.close_into(self.span, record);
             }
-            None => SpanRecord { begin: self.begin, last: port.now(), ..SpanRecord::default() },
+            None => *record = SpanRecord { begin: self.begin, last: port.now(), ..SpanRecord::default() },
         }
     }
 }
 
+/// The status of a completion as a result.
+fn done(completed: Result<Cqe, BlockIoError>) -> Result<(), BlockIoError> {
+    match completed?.status() {
+        status if status.is_success() => Ok(()),
+        status => Err(IoError::Status(status)),
+    }
+}
+
+/// A read or write: nearly every I/O of a run is one, so its state is laid out here. See [`Client::io`].
+#[must_use = "nothing is submitted unless it is awaited"]
+pub struct BlockIo<'a> {
+    client: &'a Client,
+    direction: Direction,
+    buffer: &'a IoBuffer,
+    lba: u64,
+    blocks: u32,
+    record: &'a mut SpanRecord,
+    step: IoStep<'a>,
+}
+
+/// The next step of an I/O.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the usual one, and a box would be an allocation for each I/O"
+)]
+enum IoStep<'a> {
+    Begin,
+    /// One command with a data pointer, and the choice of that.
+    Execute(Begun<'a>, TransferChoice, Execution<'a>),
+    /// Another future transfers it.
+    Apart(Begun<'a>, Pin<Box<dyn Future<Output = Result<Cqe, IoError>> + 'a>>),
+    Ended,
+}
+
+/// What an I/O has begun.
+struct Begun<'a> {
+    opened: Opened,
+    noted: Noted<'a>,
+    bytes: u32,
+}
+
+impl<'a> BlockIo<'a> {
+    /// Takes the first step, in place: what it makes is large.
+    #[inline]
+    fn begin(&mut self) -> Result<(), BlockIoError> {
+        let BlockIo { client, direction, buffer, lba, blocks, .. } = *self;
+        let carrier = &client.0.carrier;
+        let bytes = client.bytes(lba, blocks)?;
+        if direction != Direction::Read {
+            carrier.fits(buffer, bytes)?;
+        }
+        let begun =
+            Begun { opened: Opened::open(client.port()), noted: client.note(direction, lba, blocks), bytes };
+        if let Noted::Write { stamp, .. } = &begun.noted
+            && let Err(error) = client.fill(&buffer.buffer, *stamp, bytes)
+        {
+            self.step = IoStep::Apart(begun, Box::pin(std::future::ready(Err(error))));
+            return Ok(());
+        }
+        let (opcode, fua, choice) = match direction {
+            Direction::Read => (NvmOpcode::READ, false, TransferChoice::pointer(carrier.result_kind(bytes))),
+            Direction::Write { fua } => (NvmOpcode::WRITE, fua, carrier.choose(buffer, bytes)),
+        };
+        let sqe = read_write(lba, blocks, fua).sqe(opcode, 0, client.0.namespace.nsid);
+        let TransferKind::Pointer(kind) = choice.kind else {
+            let span = begun.opened.span;
+            self.step = IoStep::Apart(begun, Box::pin(carrier.send_chosen(choice, span, sqe, buffer, bytes)));
+            return Ok(());
+        };
+        self.step = match carrier.plan(kind, buffer, bytes) {
+            Ok(pointer) => {
+                let request = Request {
+                    span: begun.opened.span,
+                    pages: buffer.buffer.pages_touched(bytes),
+                    band: carrier.queue.band,
+                    ..Request::from(pointer.placed_in(sqe))
+                };
+                IoStep::Execute(begun, choice, carrier.queue.execute_placed(request))
+            }
+            Err(error) => IoStep::Apart(begun, Box::pin(std::future::ready(Err(error)))),
+        };
+        Ok(())
+    }
+
+    /// Ends the I/O: closes its span, and verifies what was read.
+    #[inline]
+    fn end(&mut self, completed: Result<Cqe, IoError>) -> Result<(), BlockIoError> {
+        let BlockIo { client, direction, buffer, lba, blocks, .. } = *self;
+        let (IoStep::Execute(begun, ..) | IoStep::Apart(begun, _)) = &mut self.step else {
+            unreachable!("an I/O ends once")
+        };
+        let (opened, bytes) = (begun.opened, begun.bytes);
+        let noted = std::mem::replace(&mut begun.noted, Noted::Nothing);
+        self.step = IoStep::Ended;
+        opened.close_into(client.port(), self.record);
+        let result = done(completed.map_err(IoError::of_client));
+        match noted {
+            Noted::Nothing => {}
+            Noted::Read(reading) => {
+                client.verify_end(reading.token, buffer, (lba, blocks, bytes), &result)?
+            }
+            Noted::Write { token, .. } => {
+                let is_durable = direction == Direction::Write { fua: true };
+                client.end_write([token], &result, if is_durable { Outcome::Durable } else { Outcome::Done });
+            }
+        }
+        result
+    }
+}
+
+impl Future for BlockIo<'_> {
+    type Output = Result<(), BlockIoError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let io = &mut *self;
+        if matches!(io.step, IoStep::Begin) {
+            io.step = IoStep::Ended; // if it can't begin
+            io.begin()?;
+        }
+        let completed = match &mut io.step {
+            IoStep::Execute(_, choice, execution) => {
+                let completed = ready!(Pin::new(execution).poll(context));
+                if io.direction != Direction::Read && completed != Err(Lost::NotPlaced) {
+                    io.client.0.carrier.note(*choice);
+                }
+                completed.map_err(IoError::Lost)
+            }
+            IoStep::Apart(_, transfer) => ready!(transfer.as_mut().poll(context)),
+            IoStep::Begin | IoStep::Ended => unreachable!("it is not polled after its end"),
+        };
+        Poll::Ready(io.end(completed))
+    }
+}
+
 /// The certain outcome of a write or flush that ended with `result`; `done` if it succeeded.
-fn outcome(result: &Result<SpanRecord, BlockIoError>, done: Outcome) -> Outcome {
+fn outcome<T>(result: &Result<T, BlockIoError>, done: Outcome) -> Outcome {
     if result.is_ok() { done } else { Outcome::Uncertain }
 }
 

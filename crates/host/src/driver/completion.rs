@@ -11,7 +11,7 @@
 use crate::driver::costs::HostCosts;
 use crate::driver::port::Port;
 use crate::driver::queue::SubmissionQueue;
-use byteway_clock::{Clock, Delay, Notify, SpanId, Station};
+use byteway_clock::{Clock, Delay, Handler, Notify, SpanId, Station, Time};
 use byteway_link::Watch;
 use byteway_transfer::result::Joining;
 use byteway_wire::nvme::vendor::ResultSlot;
@@ -296,13 +296,25 @@ impl CompletionQueue {
         self.ring();
     }
 
-    /// Takes all new entries, charging each, and writes the doorbell.
-    async fn reap(&self) {
+    /// Takes new entries, as far as it goes without a wait, and writes the doorbell after the last. `charged` is the one that is being
+    /// charged, from one of these calls to the next.
+    fn reap(&self, charged: &mut Option<Charged>) -> Reaped {
         // With a controller that never pauses, other tasks must still run, and entries must be returned before they run
         // out.
         let budget = (self.entries / 2).max(1);
-        while let Some(mut head) = self.peek() {
-            let mut queued = Delay::ZERO;
+        if let Some(Charged { head, version, queued, .. }) = charged.take() {
+            // Meanwhile a reset may have cleared the queue, or it was drained: then take what is there now.
+            let head = if self.version.get() == version { Some(head) } else { self.peek() };
+            if let Some(head) = head {
+                self.take(head, queued);
+            }
+        }
+        loop {
+            if self.unrung.get() >= budget {
+                self.ring();
+                return Reaped::Yields;
+            }
+            let Some(head) = self.peek() else { break };
             if self.clock.is_traced() {
                 self.trace(&head.cqe);
             }
@@ -311,37 +323,89 @@ impl CompletionQueue {
                 cost += self.costs.chunk * u64::from(ResultSlot::count(head.result_bytes));
             }
             if cost > Delay::ZERO {
-                let version = self.version.get();
                 let service = self.cpu.reserve_for("complete", cost);
-                self.clock.sleep_until(service.end).await;
-                queued = service.queued;
-                if self.version.get() != version {
-                    // Meanwhile a reset has cleared the queue, or it was drained: take what is there now.
-                    match self.peek() {
-                        Some(now) => head = now,
-                        None => continue,
-                    }
-                }
+                let (version, queued, until) = (self.version.get(), service.queued, service.end);
+                *charged = Some(Charged { head, version, queued, until });
+                return Reaped::Until(service.end);
             }
-            self.take(head, queued);
-            if self.unrung.get() >= budget {
-                self.ring();
-                self.clock.yield_now().await;
-            }
+            self.take(head, Delay::ZERO);
         }
         self.ring();
+        Reaped::All
+    }
+
+    /// Takes all new entries, charging each, and writes the doorbell.
+    async fn reap_all(&self) {
+        let mut charged = None;
+        loop {
+            match self.reap(&mut charged) {
+                Reaped::Until(at) => self.clock.sleep_until(at).await,
+                Reaped::Yields => self.clock.yield_now().await,
+                Reaped::All => return,
+            }
+        }
     }
 }
 
-/// Reaps a completion queue whenever an entry arrives. `arrived` is `None` where arrivals are not signalled.
-pub(crate) async fn poll(queue: Rc<CompletionQueue>, arrived: Option<Watch>) {
-    loop {
-        match &arrived {
-            Some(arrived) => arrived.notified().await,
-            None if queue.work.outstanding.get() == 0 => queue.work.arrived.notified().await,
-            None => queue.clock.yield_now().await,
+/// An entry that the processor works for.
+struct Charged {
+    head: Head,
+    /// The queue's version when it was read.
+    version: u64,
+    /// How long the work waited for the processor, and its end.
+    queued: Delay,
+    until: Time,
+}
+
+/// How far entries were taken.
+enum Reaped {
+    /// The next one is taken at this instant.
+    Until(Time),
+    /// Others run first.
+    Yields,
+    /// All of them.
+    All,
+}
+
+/// Has a call reap a completion queue whenever an entry arrives.
+pub(crate) fn reap_by_calls(queue: Rc<CompletionQueue>, arrived: Watch) -> Handler {
+    let clock = queue.clock.clone();
+    let (reaps, charged) = (Cell::new(false), RefCell::new(None::<Charged>));
+    let calls = clock.handle(move |_| {
+        let charged = &mut *charged.borrow_mut();
+        // A timer for an entry that was taken before it may still be armed.
+        let is_early = |charged: &Charged| queue.clock.now() < charged.until && !queue.clock.is_immediate();
+        if charged.as_ref().is_some_and(is_early) {
+            return;
         }
-        queue.reap().await;
+        if let Some(charged) = &*charged {
+            queue.clock.note_call(charged.until);
+        }
+        loop {
+            if !reaps.get() && !arrived.has_arrived() {
+                return;
+            }
+            reaps.set(true);
+            match queue.reap(charged) {
+                Reaped::Until(at) if queue.clock.has_passed(at) => {}
+                Reaped::Until(_) => return,
+                Reaped::Yields => return queue.clock.wake(queue.clock.current()),
+                Reaped::All => reaps.set(false),
+            }
+        }
+    });
+    clock.wake(calls.with(0));
+    calls
+}
+
+/// Reaps a completion queue whose arrivals are not signalled.
+pub(crate) async fn poll(queue: Rc<CompletionQueue>) {
+    loop {
+        match queue.work.outstanding.get() {
+            0 => queue.work.arrived.notified().await,
+            _ => queue.clock.yield_now().await,
+        }
+        queue.reap_all().await;
     }
 }
 
@@ -358,7 +422,7 @@ pub(crate) async fn handle(queues: Sharers, interrupt: Rc<Notify>, cpu: Rc<Stati
         for index in 0.. {
             let queue = queues.borrow().get(index).cloned();
             match queue {
-                Some(queue) => queue.reap().await,
+                Some(queue) => queue.reap_all().await,
                 None => break,
             }
         }

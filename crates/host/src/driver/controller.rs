@@ -1,6 +1,6 @@
 //! The driver of one controller: enable, identify, create queues, reset, shut down.
 
-use crate::driver::completion::{CompletionConfig, CompletionQueue, Sharers, handle, poll};
+use crate::driver::completion::{CompletionConfig, CompletionQueue, Sharers, handle, poll, reap_by_calls};
 use crate::driver::costs::HostCosts;
 use crate::driver::extension::Extensions;
 use crate::driver::lending::Loan;
@@ -10,7 +10,7 @@ use crate::driver::watchdog;
 use crate::error::DriverError;
 use crate::error::Lost;
 use crate::fabric::Initiator;
-use byteway_clock::{Clock, Delay, Notify, Station, TaskId};
+use byteway_clock::{Clock, Delay, Handler, Notify, Station, TaskId};
 use byteway_link::memory::PAGE_BYTES;
 use byteway_transfer::host::{Buffer, PlanError, Planner};
 use byteway_wire::IntoBytes;
@@ -206,6 +206,12 @@ enum Condition {
     Gone(Lost),
 }
 
+/// What reaps a polled completion queue.
+enum Reaper {
+    Calls(Handler),
+    Task(TaskId),
+}
+
 /// Host memory for the data of one admin command at a time.
 struct Scratch {
     buffer: Buffer,
@@ -238,7 +244,7 @@ pub(crate) struct Inner {
     submission_ids: RefCell<BTreeSet<u16>>,
     completion_ids: RefCell<BTreeSet<u16>>,
     /// Reapers of polled completion queues, by CQ identifier.
-    reapers: RefCell<BTreeMap<u16, TaskId>>,
+    reapers: RefCell<BTreeMap<u16, Reaper>>,
     vectors: RefCell<BTreeMap<u16, Sharers>>,
     planner: Planner,
     scratch: RefCell<Vec<Scratch>>,
@@ -1073,9 +1079,11 @@ impl Driver {
     fn start_reaper(&self, queue: &Rc<CompletionQueue>) {
         let inner = &self.0;
         let Some((vector, interrupt)) = queue.vector.and_then(|v| Some((v, inner.port.interrupt(v)?))) else {
-            let arrived = inner.port.watch(queue.address, queue.bytes());
-            let task = inner.clock.spawn("reaper", poll(queue.clone(), arrived));
-            inner.reapers.borrow_mut().insert(queue.cqid, task);
+            let reaper = match inner.port.watch(queue.address, queue.bytes()) {
+                Some(arrived) => Reaper::Calls(reap_by_calls(queue.clone(), arrived)),
+                None => Reaper::Task(inner.clock.spawn("reaper", poll(queue.clone()))),
+            };
+            inner.reapers.borrow_mut().insert(queue.cqid, reaper);
             return;
         };
         let mut vectors = inner.vectors.borrow_mut();
@@ -1093,8 +1101,11 @@ impl Driver {
     fn stop_reaper(&self, queue: &CompletionQueue) {
         let inner = &self.0;
         queue.close();
-        if let Some(task) = inner.reapers.borrow_mut().remove(&queue.cqid) {
-            inner.clock.kill(task);
+        if let Some(reaper) = inner.reapers.borrow_mut().remove(&queue.cqid) {
+            match reaper {
+                Reaper::Calls(calls) => inner.clock.remove(calls),
+                Reaper::Task(task) => inner.clock.kill(task),
+            }
             inner.port.unwatch(queue.address);
         }
         if let Some(sharers) = queue.vector.and_then(|vector| inner.vectors.borrow().get(&vector).cloned()) {

@@ -15,7 +15,7 @@ use crate::driver::port::Port;
 use crate::driver::request_layer::RequestLayer;
 use crate::error::Lost;
 use byteway_clock::{
-    Awaited, Clock, Delay, Notify, Semaphore, Service, SpanId, Stage, Station, TaskId, Time,
+    Awaited, Clock, Delay, Notify, Semaphore, Service, Sleep, SpanId, Stage, Station, TaskId, Time,
 };
 use byteway_transfer::Limits;
 use byteway_transfer::area::{Area, LINE_BYTES};
@@ -107,6 +107,7 @@ impl Request<'_> {
 }
 
 impl From<Sqe> for Request<'_> {
+    #[inline]
     fn from(sqe: Sqe) -> Self {
         Request {
             sqe,
@@ -151,11 +152,13 @@ impl<'a> Request<'a> {
     }
 
     /// Number of entries that it takes.
+    #[inline]
     fn slots(&self) -> usize {
         1 + self.entries_carried() as usize
     }
 
     /// Number of entries with payload.
+    #[inline]
     fn entries_carried(&self) -> u32 {
         match self.carried {
             Carried::Nothing | Carried::Stores(..) => 0,
@@ -321,34 +324,25 @@ impl QueuePair {
     /// # Errors
     /// [`Lost`] if the command never completes.
     pub async fn execute(&self, request: impl Into<Request<'_>>) -> Result<Cqe, Lost> {
-        let request = Request { band: self.band, ..request.into() };
-        self.execute_placed(&request).await
+        self.execute_placed(Request { band: self.band, ..request.into() }).await
     }
 
-    /// Like [`QueuePair::execute`], with a borrowed request whose band is set.
-    pub(crate) async fn execute_placed(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
-        if let Some(routes) = &self.routes {
-            return routes.execute(request).await;
-        }
-        if let Some(layer) = &self.layer {
-            return Box::pin(self.execute_behind(&**layer, request)).await;
-        }
-        let queue = &self.submission;
-        let cid = match queue.enter_now(request) {
-            Some(entering) => {
-                if let Some(service) = entering.service {
-                    queue.clock.sleep_until(service.end).await;
-                    queue.charge(std::slice::from_ref(request), service.queued, queue.costs.stage);
-                }
-                if !queue.is_live() {
-                    queue.live().await?;
-                    queue.charge_wait(std::slice::from_ref(request));
-                }
-                queue.entered(entering, request)?
+    /// Like [`QueuePair::execute`], for a request whose band is set.
+    #[inline]
+    pub(crate) fn execute_placed<'a>(&'a self, request: Request<'a>) -> Execution<'a> {
+        Execution { pair: self, request, step: ExecutionStep::Begin }
+    }
+
+    /// Executes a command by one of several paths, or behind a layer.
+    async fn execute_apart(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
+        match (&self.routes, &self.layer) {
+            (Some(routes), _) => routes.execute(request).await,
+            (None, Some(layer)) => self.execute_behind(&**layer, request).await,
+            (None, None) => {
+                let cid = self.submission.submit(request).await?;
+                self.submission.pending(cid).await
             }
-            None => queue.submit(request).await?,
-        };
-        queue.pending(cid).await
+        }
     }
 
     async fn execute_behind(&self, layer: &dyn RequestLayer, request: &Request<'_>) -> Result<Cqe, Lost> {
@@ -356,9 +350,119 @@ impl QueuePair {
             Ok(end) => end,
             Err(status) => return Ok(Cqe::new(0, status, 0, 0)),
         };
-        let completed = Box::pin(QueuePair { layer: None, ..self.clone() }.execute_placed(request)).await;
+        let completed = QueuePair { layer: None, ..self.clone() }.execute_placed(*request).await;
         end.await;
         completed
+    }
+}
+
+/// A command from its submission to its completion: nearly every command of a run is one, so its state is laid out here, and only what
+/// is rare is another future. If it is dropped after its submission the command continues, and its result is discarded.
+#[must_use = "nothing is submitted unless it is awaited"]
+pub(crate) struct Execution<'a> {
+    pair: &'a QueuePair,
+    request: Request<'a>,
+    step: ExecutionStep<'a>,
+}
+
+/// The next step of an execution.
+enum ExecutionStep<'a> {
+    Begin,
+    /// The submission is charged, until the end of the service.
+    Submit(Entering<'a>, Service, Sleep<'a>),
+    /// The command with this identifier is in flight.
+    Await(u16),
+    /// Another future executes it.
+    Apart(Routed<'a>),
+    Ended,
+}
+
+impl Future for Execution<'_> {
+    type Output = Result<Cqe, Lost>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Execution { pair, request, step } = &mut *self;
+        let (pair, queue) = (*pair, &*pair.submission);
+        loop {
+            match step {
+                ExecutionStep::Begin => {
+                    let is_direct = pair.routes.is_none() && pair.layer.is_none();
+                    let entering = is_direct.then(|| queue.enter_now(request)).flatten();
+                    *step = ExecutionStep::Ended; // if it can't be placed
+                    *step = match entering {
+                        Some(Entering { credits, service: Some(service) }) => {
+                            let entering = Entering { credits, service: None };
+                            ExecutionStep::Submit(entering, service, queue.clock.sleep_until(service.end))
+                        }
+                        Some(entering) => ExecutionStep::placed(queue, entering, request)?,
+                        None => {
+                            let request = *request;
+                            ExecutionStep::Apart(Box::pin(async move { pair.execute_apart(&request).await }))
+                        }
+                    };
+                }
+                ExecutionStep::Submit(_, service, sleep) => {
+                    if Pin::new(sleep).poll(context).is_pending() {
+                        return Poll::Pending;
+                    }
+                    queue.charge(std::slice::from_ref(request), service.queued, queue.costs.stage);
+                    let taken = std::mem::replace(step, ExecutionStep::Ended);
+                    let ExecutionStep::Submit(entering, ..) = taken else { unreachable!("this is its step") };
+                    *step = match queue.is_live() {
+                        true => ExecutionStep::placed(queue, entering, request)?,
+                        false => ExecutionStep::Apart(Box::pin(pair.place_once_live(entering, *request))),
+                    };
+                }
+                ExecutionStep::Await(cid) => {
+                    let Poll::Ready(ended) = queue.poll_end(*cid) else { return Poll::Pending };
+                    queue.release(*cid);
+                    *step = ExecutionStep::Ended;
+                    return Poll::Ready(ended);
+                }
+                ExecutionStep::Apart(apart) => {
+                    let ended = std::task::ready!(apart.as_mut().poll(context));
+                    *step = ExecutionStep::Ended;
+                    return Poll::Ready(ended);
+                }
+                ExecutionStep::Ended => unreachable!("it is not polled after its end"),
+            }
+        }
+    }
+}
+
+impl<'a> ExecutionStep<'a> {
+    /// Places the command, whose submission was charged.
+    #[inline]
+    fn placed(
+        queue: &SubmissionQueue,
+        entering: Entering<'a>,
+        request: &Request<'a>,
+    ) -> Result<ExecutionStep<'a>, Lost> {
+        queue.entered(entering, request).map(ExecutionStep::Await)
+    }
+}
+
+impl QueuePair {
+    /// Places a command, whose submission was charged, once the queue is live again.
+    async fn place_once_live<'a>(
+        &'a self,
+        entering: Entering<'a>,
+        request: Request<'a>,
+    ) -> Result<Cqe, Lost> {
+        let queue = &self.submission;
+        queue.live().await?;
+        queue.charge_wait(std::slice::from_ref(&request));
+        let cid = queue.entered(entering, &request)?;
+        queue.pending(cid).await
+    }
+}
+
+impl Drop for Execution<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let ExecutionStep::Await(cid) = self.step {
+            self.pair.submission.abandon(cid);
+        }
     }
 }
 

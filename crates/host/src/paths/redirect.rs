@@ -239,7 +239,7 @@ impl Inner {
     async fn redirect(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
         self.count(|figures| figures.commands += 1);
         if self.shadows.borrow().is_empty() || !is_redirectable(request) {
-            return self.own.execute_placed(request).await;
+            return self.own.execute_placed(*request).await;
         }
         // The choice is drawn after this wait, from the shares and bindings as they are when the command is sent.
         let service = self.own.cpu().reserve_for("submit", self.cost);
@@ -249,7 +249,7 @@ impl Inner {
             // With the epoch of the binding: after a reset the queue pair belongs to the lender again, and refuses the
             // command.
             let attempt = Request { epoch: Some(in_flight.shadow.epoch), ..*request };
-            match in_flight.shadow.queue.execute_placed(&attempt).await {
+            match in_flight.shadow.queue.execute_placed(attempt).await {
                 Ok(cqe) if !was_not_executed(cqe.status()) => return Ok(cqe),
                 Ok(_) => {}
                 Err(lost) => {
@@ -262,7 +262,7 @@ impl Inner {
             }
             self.count(|figures| figures.returned += 1);
         }
-        self.own.execute_placed(request).await
+        self.own.execute_placed(*request).await
     }
 }
 

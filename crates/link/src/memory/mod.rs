@@ -163,6 +163,7 @@ impl Memory {
     }
 
     /// Copies `from` into memory.
+    #[inline]
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.write(address, from),
@@ -203,6 +204,7 @@ impl Memory {
 
     /// The pattern of the page at `address`, if simulated memory keeps its name instead of its bytes; reading
     /// the page gives the same bytes. `None` says nothing about the content.
+    #[inline]
     pub fn pattern(&self, address: u64) -> Option<Pattern> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.pattern(address),
@@ -216,6 +218,7 @@ impl Memory {
         self.put_pattern_at(address, pattern, Epoch::LAST)
     }
 
+    #[inline]
     fn put_pattern_at(&self, address: u64, pattern: Pattern, epoch: Epoch) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.put_pattern(address, pattern),
@@ -260,6 +263,7 @@ impl Memory {
     }
 
     /// Checks the whole extent, as of `epoch`, for a transfer in `direction`.
+    #[inline]
     pub fn check_dma(
         &self,
         address: u64,
@@ -288,6 +292,7 @@ impl Memory {
 
     /// DMA read of the page at `address` by pattern name, if memory keeps only the name and `take` accepts
     /// it. Otherwise returns false, with nothing read.
+    #[inline]
     pub fn dma_read_pattern(&self, address: u64, take: impl FnOnce(Pattern) -> bool) -> bool {
         let is_taken = self.pattern(address).is_some_and(take);
         if is_taken {
@@ -297,6 +302,7 @@ impl Memory {
     }
 
     /// DMA read into the device's own memory.
+    #[inline]
     pub fn dma_read_into(&self, address: u64, into: &mut [u8], epoch: Epoch) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => {
@@ -363,6 +369,7 @@ impl Memory {
 
     /// DMA write of a completion queue entry, at a multiple of 16 bytes. The last word, which holds the phase
     /// bit, is written last.
+    #[inline]
     pub fn dma_post(&self, address: u64, entry: &[u8; 16]) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.with_mut(address, 16, |bytes| bytes.copy_from_slice(entry))?,

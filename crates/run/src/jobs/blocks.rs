@@ -1,6 +1,7 @@
 //! Workers of jobs on block namespaces.
 
 use super::ios::{Ios, Performed};
+use byteway_clock::SpanRecord;
 use byteway_content::UNIT_BYTES;
 use byteway_host::Direction;
 use byteway_host::{
@@ -81,7 +82,7 @@ impl Ios for Blocks {
         })
     }
 
-    async fn perform(&self, buffers: &mut Buffers, io: Io) -> Performed {
+    async fn perform(&self, buffers: &mut Buffers, io: Io, record: &mut SpanRecord) -> Performed {
         let (client, buffer) = match (&self.unchecked, &mut buffers.unchecked) {
             (Some(client), Some(buffer)) if io.kind == Kind::Read => (client, buffer),
             _ => (&self.client, &mut buffers.checked),
@@ -91,15 +92,15 @@ impl Ios for Blocks {
             Kind::Write => Direction::Write { fua: false },
             Kind::Trim => {
                 let ranges = [Range::new(io.lba, io.blocks)];
-                return Performed::by_one(client.trim(buffer.first(), &ranges).await);
+                let trimmed = Box::pin(client.trim(buffer.first(), &ranges)).await;
+                return Performed::by_one(trimmed.map(|ended| *record = ended));
             }
         };
         if io.blocks <= client.blocks_max() {
-            return Performed::by_one(
-                client.read_or_write(direction, buffer.first(), io.lba, io.blocks).await,
-            );
+            return Performed::by_one(client.io(direction, buffer.first(), io.lba, io.blocks, record).await);
         }
-        client.read_or_write_split(direction, buffer, io.lba, io.blocks).await.into()
+        let done = Box::pin(client.read_or_write_split(direction, buffer, io.lba, io.blocks)).await;
+        Performed::by_several(done, record)
     }
 
     async fn flush(&self) -> Result<(), AnyIoError> {

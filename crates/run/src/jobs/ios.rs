@@ -17,8 +17,8 @@ pub(super) trait Ios {
     /// Buffers for I/Os of up to `blocks` blocks.
     fn buffers(&self, blocks: u32) -> Result<Self::Buffers, IoError>;
 
-    /// Executes an I/O.
-    async fn perform(&self, buffers: &mut Self::Buffers, io: Io) -> Performed;
+    /// Executes an I/O. The stages of its latency are then in `record`: it is large, so it is not passed from hand to hand.
+    async fn perform(&self, buffers: &mut Self::Buffers, io: Io, record: &mut SpanRecord) -> Performed;
 
     /// Makes what was written non-volatile, where there is anything to flush.
     async fn flush(&self) -> Result<(), AnyIoError> {
@@ -28,7 +28,7 @@ pub(super) trait Ios {
 
 /// A completed I/O, of any client.
 pub(super) struct Performed {
-    pub(super) result: Result<SpanRecord, AnyIoError>,
+    pub(super) result: Result<(), AnyIoError>,
     /// Number of commands.
     pub(super) commands: u32,
     pub(super) trail: Option<SpanTrail>,
@@ -36,18 +36,18 @@ pub(super) struct Performed {
 
 impl Performed {
     /// An I/O of one command.
-    pub(super) fn by_one<E>(result: Result<SpanRecord, IoError<E>>) -> Performed
+    pub(super) fn by_one<E>(result: Result<(), IoError<E>>) -> Performed
     where
         AnyIoError: From<IoError<E>>,
     {
         Performed { result: result.map_err(AnyIoError::from), commands: 1, trail: None }
     }
-}
 
-impl From<SplitDone> for Performed {
-    fn from(done: SplitDone) -> Self {
+    /// An I/O that may have been split.
+    pub(super) fn by_several(done: SplitDone, record: &mut SpanRecord) -> Performed {
         let SplitDone { result, commands, trail } = done;
-        Performed { result: result.map_err(AnyIoError::from), commands, trail }
+        let result = result.map(|last| *record = last).map_err(AnyIoError::from);
+        Performed { result, commands, trail }
     }
 }
 

@@ -330,7 +330,7 @@ impl Play {
                         queried,
                         bytes,
                         due,
-                        record,
+                        record: &record,
                     });
                 }
                 Err(LsmError::Io(IoError::Client(error))) if error.kind == ClientErrorKind::WrongData => {

@@ -1,6 +1,7 @@
 //! Workers of jobs on a payload sink, whose blocks are single bytes.
 
 use super::ios::{Ios, Performed};
+use byteway_clock::SpanRecord;
 use byteway_host::{
     Counts, IoBuffer, IoError, PayloadClient, PayloadConfig, PayloadIoError, QueuePair, Rules, SinkBase,
     SinkOracle,
@@ -82,11 +83,12 @@ impl Ios for Payloads {
         self.client.buffer()
     }
 
-    async fn perform(&self, buffer: &mut IoBuffer, io: Io) -> Performed {
-        Performed::by_one(match io.kind {
+    async fn perform(&self, buffer: &mut IoBuffer, io: Io, record: &mut SpanRecord) -> Performed {
+        let performed = match io.kind {
             Kind::Read => self.client.read(buffer, io.lba, io.blocks).await,
             // Scenarios with trims of a sink are refused.
             Kind::Write | Kind::Trim => self.client.write(buffer, io.lba, io.blocks).await,
-        })
+        };
+        Performed::by_one(performed.map(|ended| *record = ended))
     }
 }

@@ -408,7 +408,7 @@ impl Play {
                         queried,
                         bytes,
                         due,
-                        record,
+                        record: &record,
                     });
                 }
                 Err(SessionError::Io(IoError::Client(error))) if error.kind == ClientErrorKind::WrongData => {

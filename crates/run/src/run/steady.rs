@@ -295,7 +295,6 @@ fn loads(scenario: &Scenario, steady: &[usize], interrupt: &Interrupt) -> Result
     }
     let scenario = &endless;
     let executor = Executor::new();
-    executor.leap();
     let clock = executor.clock().clone();
     let Built { world, jbof, interrupt_processors } = build::world(&executor, scenario, interrupt)?;
     let context = Rc::new(RunContext {

@@ -219,9 +219,9 @@ pub(in crate::ftl) async fn read_units(
         for Wanted { place, group, unit, origin } in wanted.iter() {
             let group = &groups[*group as usize];
             let before = (group.mask & ((1 << unit) - 1)).count_ones();
-            let content = std::mem::take(&mut contents[(group.at + before) as usize]);
-            keep_read(core, first + u64::from(*place), *origin, &content);
-            out[*place as usize] = content;
+            let content = &mut contents[(group.at + before) as usize];
+            keep_read(core, first + u64::from(*place), *origin, content);
+            std::mem::swap(&mut out[*place as usize], content); // what was there is zero
         }
         for (place, patch) in patches.iter() {
             let unit = &mut out[*place as usize];
@@ -254,8 +254,15 @@ pub(super) fn keep_read(core: &Core, lpa: u64, origin: Option<Origin>, content: 
 /// The group of the stripe that contains `ppa`: one of the last few that are not yet submitted, or a new
 /// one.
 pub(super) fn group(core: &Core, groups: &mut Vec<Group>, submitted: usize, ppa: Ppa) -> u32 {
-    let first = core.geometry.stripe_start(ppa);
-    let bit = 1 << core.geometry.unit_of_stripe(ppa);
+    let unit = core.geometry.unit_of_stripe(ppa);
+    let (first, bit) = (Ppa(ppa.0 - u64::from(unit)), 1 << unit);
+    // Usually the unit before was of the same stripe.
+    if let [.., last] = &mut groups[submitted..]
+        && last.first == first
+    {
+        last.mask |= bit;
+        return (groups.len() - 1) as u32;
+    }
     let from = groups.len().saturating_sub(GROUPS_BACK).max(submitted);
     match groups[from..].iter_mut().rposition(|group| group.first == first) {
         Some(index) => {

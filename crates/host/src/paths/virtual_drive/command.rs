@@ -125,7 +125,7 @@ impl Inner {
         request: &Request<'_>,
     ) -> Result<Cqe, Lost> {
         let _counted = Counted::new(&self.hypervisor.drives[drive].load, &self.clock);
-        queue.execute_placed(request).await
+        queue.execute_placed(*request).await
     }
 
     /// The run for a redirected write of `count` units: at the lender with the fewest outstanding commands, if those
