@@ -181,7 +181,7 @@ impl Queues {
 
     /// Entries may have become fetchable: they are looked for once what is ready has run.
     pub fn wake_fetch(&self) {
-        // Once, whoever asks how often: where reads take no time, each look fetches many commands before others have their turn.
+        // At most once in the ready queue: where reads take no time, each of these calls fetches many commands before others run.
         if let Some(call) = self.fetch.get()
             && !self.is_fetch_ready.replace(true)
         {
