@@ -6,6 +6,7 @@
 //! | [`mod@compare`] | comparisons: every combination of varied keys, and the differences |
 //! | [`sweep`] | sweeps: points of a space, chosen by a search, and their rows |
 //! | [`mod@fit`] | constants of a profile from measurements of a real drive |
+//! | [`mod@validate`] | a profile against public measurements of the real drive |
 //! | [`replicate`] | runs of one scenario with several seeds |
 //! | [`threshold`] | the payload size from which fine-grained transfer is no longer faster |
 //!
@@ -43,3 +44,4 @@ pub mod fit;
 pub mod replicate;
 pub mod sweep;
 pub mod threshold;
+pub mod validate;

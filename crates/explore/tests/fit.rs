@@ -30,7 +30,7 @@ fn request<'a>(measurements: Measurements, setup: Setup, interrupt: &'a Interrup
         file: "results.json".to_owned(),
         measurements,
         setup,
-        hold_out: HoldOut::EveryFourth,
+        hold_out: HoldOut::AsTheyAre,
         structure: false,
         threads: 2,
         interrupt,

@@ -548,7 +548,7 @@ impl Flash {
     /// an erase, and the programs of the pages that `bytes` fills.
     pub async fn write_root(&self, slot: usize, bytes: Rc<[u8]>) {
         self.0.array.borrow_mut().set_root(slot, None);
-        let programs = self.0.timing.program_time(0, Mode::Full) * self.system_stripes(bytes.len());
+        let programs = self.0.timing.program[0] * self.system_stripes(bytes.len());
         self.0.clock.sleep(self.0.timing.erase + programs).await;
         self.0.array.borrow_mut().set_root(slot, Some(bytes));
         self.sync().await;
@@ -557,10 +557,7 @@ impl Flash {
     /// Replaces the record atomically: it keeps its old bytes until the call ends. For small data that seldom
     /// change.
     pub async fn write_record(&self, bytes: Rc<[u8]>) {
-        self.0
-            .clock
-            .sleep(self.0.timing.program_time(0, Mode::Full) * self.system_stripes(bytes.len()))
-            .await;
+        self.0.clock.sleep(self.0.timing.program[0] * self.system_stripes(bytes.len())).await;
         {
             let mut array = self.0.array.borrow_mut();
             array.store.note_record(&bytes);
@@ -617,7 +614,7 @@ impl Flash {
     /// Appends a page to the journal of the system area. The page is durable as a whole once this ends, and
     /// absent before. One at a time: concurrent pages may land in any order.
     pub async fn append_journal(&self, page: Rc<[u8]>) {
-        self.0.clock.sleep(self.0.timing.program_time(0, Mode::Full) * self.system_stripes(page.len())).await;
+        self.0.clock.sleep(self.0.timing.program[0] * self.system_stripes(page.len())).await;
         {
             let mut array = self.0.array.borrow_mut();
             array.store.note_page(&page);

@@ -156,7 +156,7 @@ impl Array {
                     usage = Use::DataIn;
                     let bytes = u64::from(geometry.units_per_stripe()) * UNIT_BYTES as u64;
                     passage += timing.channel.time_for(bytes);
-                    timing.program_time(operation.stripe, mode)
+                    timing.program_time(block, operation.stripe, mode)
                 }
                 Verb::Erase => {
                     let block = operation.block;

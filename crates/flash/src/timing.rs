@@ -1,5 +1,6 @@
 //! Times of the array's operations.
 
+use crate::geometry::BlockId;
 use crate::policy::{SchedulePolicy, SuspendPolicy};
 use crate::priority::Priority;
 use byteway_clock::{Delay, Rate};
@@ -11,6 +12,9 @@ pub struct Timing {
     pub read: Vec<Delay>,
     /// Program time of a stripe (tPROG), by page type as above.
     pub program: Vec<Delay>,
+    /// How far the program time of a wordline may be from that of its type, in millionths of it. Wordlines lie evenly between the
+    /// ends, each always at the same place: layers and blocks of a die differ by how they were made.
+    pub program_spread_ppm: u32,
     /// Erase time of a superblock (tBERS).
     pub erase: Delay,
     /// Bandwidth of a channel in bytes a second.
@@ -89,6 +93,7 @@ impl Default for Timing {
         Timing {
             read: vec![Delay::ZERO],
             program: vec![Delay::ZERO],
+            program_spread_ppm: 0,
             erase: Delay::ZERO,
             channel: Rate::per_second(1_000_000_000),
             command: Delay::ZERO,
@@ -116,6 +121,9 @@ pub enum TimingError {
     /// The channel is slower than [`Timing::CHANNEL_MIN`].
     #[error("channel is {0} bytes a second, at least {min} are needed", min = Timing::CHANNEL_MIN)]
     Channel(u64),
+    /// A wordline would take no time, or less.
+    #[error("program_spread_ppm is {0}, it must be below 1,000,000")]
+    Spread(u32),
     /// Suspension is enabled with a maximum of zero.
     #[error("suspend.most is 0, it must be at least 1; leave suspend out for none")]
     NoSuspend,
@@ -155,6 +163,9 @@ impl Timing {
         if self.channel.units_per_second() < Self::CHANNEL_MIN {
             return Err(TimingError::Channel(self.channel.units_per_second()));
         }
+        if self.program_spread_ppm >= 1_000_000 {
+            return Err(TimingError::Spread(self.program_spread_ppm));
+        }
         if self.suspend.is_some_and(|suspend| suspend.most == 0) {
             return Err(TimingError::NoSuspend);
         }
@@ -184,11 +195,15 @@ impl Timing {
         }
     }
 
-    /// Program time of a stripe.
-    pub(crate) fn program_time(&self, stripe: u32, mode: Mode) -> Delay {
-        match &self.slc {
+    /// Program time of a stripe of a superblock.
+    pub(crate) fn program_time(&self, block: BlockId, stripe: u32, mode: Mode) -> Delay {
+        let time = match &self.slc {
             Some(slc) if mode == Mode::OneBit => slc.program,
             _ => by_page_type(&self.program, stripe),
+        };
+        match self.program_spread_ppm {
+            0 => time,
+            spread => spread_over(time, spread, block, stripe / self.stripes_per_wordline()),
         }
     }
 
@@ -201,6 +216,19 @@ impl Timing {
     }
 }
 
+/// The time of a wordline, of those that are `time` on average.
+fn spread_over(time: Delay, spread_ppm: u32, BlockId(block): BlockId, wordline: u32) -> Delay {
+    const WHOLE_PPM: u128 = 1_000_000;
+    // The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): neighbours have unlike times.
+    let mut draw = (u64::from(block) << 32 | u64::from(wordline)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    draw = (draw ^ draw >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    draw = (draw ^ draw >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    draw ^= draw >> 31;
+    let spread = u128::from(spread_ppm);
+    let share = WHOLE_PPM - spread + (2 * spread * u128::from(draw >> 32) >> 32);
+    Delay::from_ps((u128::from(time.ps()) * share / WHOLE_PPM) as u64)
+}
+
 fn by_page_type(times: &[Delay], page: u32) -> Delay {
     match times {
         [one] => *one,
@@ -211,6 +239,30 @@ fn by_page_type(times: &[Delay], page: u32) -> Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Wordlines of one speed program in step: a drive that is written at its limit then takes data in bursts, as none does.
+    #[test]
+    fn wordlines_differ_and_each_keeps_its_time() {
+        let us = Delay::from_us;
+        let timing = Timing {
+            program: vec![us(1), us(1), us(1000)],
+            program_spread_ppm: 200_000,
+            ..Timing::default()
+        };
+        let of = |block: u32, stripe: u32| timing.program_time(BlockId(block), stripe, Mode::Full);
+        let times: Vec<Delay> = (0..4000).map(|line| of(line / 100, line % 100 * 3 + 2)).collect();
+        assert!(times.iter().all(|time| (us(800)..=us(1200)).contains(time)));
+        let mean = times.iter().map(|time| time.ps()).sum::<u64>() / 4000;
+        assert!((us(995)..us(1005)).contains(&Delay::from_ps(mean)), "{mean}");
+        assert!(times.iter().any(|time| *time < us(810)) && times.iter().any(|time| *time > us(1190)));
+        assert_eq!(times[7], of(0, 23));
+        let even = Timing { program_spread_ppm: 0, ..timing };
+        assert_eq!(even.program_time(BlockId(7), 5, Mode::Full), us(1000));
+        assert_eq!(
+            Timing { program_spread_ppm: 1_000_000, ..even }.validate(),
+            Err(TimingError::Spread(1_000_000))
+        );
+    }
 
     // An empty list would divide by zero, an endless erase would run into the end of time: both come from
     // files.

@@ -21,7 +21,7 @@ use tempfile::{NamedTempFile, TempPath};
 use byteway_text::error::InputError;
 
 /// The files that commands write to an output directory.
-pub const RESULTS: [&str; 12] = [
+pub const RESULTS: [&str; 13] = [
     "summary.json",
     "results.parquet",
     "report.html",
@@ -34,6 +34,7 @@ pub const RESULTS: [&str; 12] = [
     "sweep.json",
     "fit.json",
     "my-drive.toml",
+    "validation.json",
 ];
 
 /// Directory for the points of a comparison, each in a numbered subdirectory.

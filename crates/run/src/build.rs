@@ -12,8 +12,8 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Owner, Rate, RunOutcome, Station};
 use byteway_content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_device::{
-    ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, NamespaceConfig,
-    ProgramsPolicy, SiteConfig,
+    ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MergeConfig,
+    NamespaceConfig, ProgramsPolicy, SiteConfig,
 };
 use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::{FaultPlan, Timing};
@@ -265,6 +265,7 @@ fn in_front(config: DriveConfig, cycles: Cycles) -> DriveConfig {
             read_pipeline: Delay::ZERO,
             read_large_pipeline: Delay::ZERO,
             write_pipeline: Delay::ZERO,
+            merging: None,
             ..config.controller.clone()
         },
         ..config
@@ -478,6 +479,11 @@ fn controller(profile: &Profile) -> ControllerConfig {
         read_pipeline: delay(latency.read),
         read_large_pipeline: delay(latency.read_large.unwrap_or(latency.read)),
         write_pipeline: delay(latency.write),
+        merging: profile.firmware.merge.as_ref().map(|merge| MergeConfig {
+            unit_bytes: merge.unit.0 as u32,
+            command: delay(merge.command),
+            rate: Rate::per_second(merge.rate.0),
+        }),
     }
 }
 

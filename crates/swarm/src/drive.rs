@@ -409,6 +409,7 @@ fn timing(spec: &DriveSpec) -> Timing {
         suspend_policy,
         read: (0..types).map(|of| Delay::from_us(9 + 4 * of)).collect(),
         program: (0..types).map(|of| Delay::from_us(47 + 31 * of)).collect(),
+        program_spread_ppm: 0, // kept plans are of wordlines that are alike
         erase: Delay::from_us(290),
         channel: Rate::per_second(800_000_000),
         command: Delay::from_ns(100),

@@ -171,7 +171,7 @@ fn job_set(arguments: &Arguments) -> Result<JobSet, InputError> {
 
 fn hold_out(given: Option<&str>) -> HoldOut {
     match given {
-        None => HoldOut::EveryFourth,
+        None => HoldOut::AsTheyAre,
         Some("none") => HoldOut::Named(Vec::new()),
         Some(names) => HoldOut::Named(names.split(',').map(|name| name.trim().to_owned()).collect()),
     }
@@ -184,7 +184,7 @@ mod tests {
     // `none` is no point's name.
     #[test]
     fn points_to_hold_out_are_named() {
-        assert_eq!(hold_out(None), HoldOut::EveryFourth);
+        assert_eq!(hold_out(None), HoldOut::AsTheyAre);
         assert_eq!(hold_out(Some("none")), HoldOut::Named(Vec::new()));
         assert_eq!(hold_out(Some("a, b")), HoldOut::Named(vec!["a".to_owned(), "b".to_owned()]));
     }

@@ -22,6 +22,7 @@ mod show;
 mod sweep;
 mod threshold;
 mod trace;
+mod validate;
 mod watcher;
 
 use std::ffi::OsString;
@@ -78,6 +79,7 @@ Examples:
   byteway run s.toml --format json | jq .iops           print JSON for scripts
   byteway compare s.toml --vary iodepth=1..256x2        compare nine runs side by side
   byteway fit results.json --out fitted                 fit a profile to fio measurements of a real drive
+  byteway validate wd-zn540                             hold a profile against measurements of the real drive
   byteway reproduce byteexpress                         measure again what a paper claims
   byteway serve drive.toml --vfio-user /tmp/drive       serve a drive to a real host: QEMU, SPDK, byteway bench
   byteway bench --vfio-user /tmp/drive --iodepth 32     measure it in real time
@@ -118,6 +120,9 @@ enum Command {
     /// Find constants of a profile from fio measurements of a real drive, or from published figures.
     #[command(after_help = fit::EXAMPLES)]
     Fit(Box<fit::Arguments>),
+    /// Hold a profile against public measurements of the real drive: errors point by point, and on average.
+    #[command(after_help = validate::EXAMPLES)]
+    Validate(validate::Arguments),
     /// Serve drives in real time to hosts in other processes until Ctrl-C or SIGTERM.
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Arguments),
@@ -234,6 +239,7 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
         Command::Profile(arguments) => profile::execute(&arguments),
         Command::Fio(arguments) => fio::execute(&arguments),
         Command::Fit(arguments) => fit::execute(&arguments),
+        Command::Validate(arguments) => validate::execute(&arguments),
         Command::Serve(arguments) => serve::execute(&arguments),
         Command::Media(arguments) => media::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),

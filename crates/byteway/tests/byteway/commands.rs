@@ -32,7 +32,7 @@ const fn sample(path: &'static str, short: &'static str, long: &'static str, pri
     Sample { path, short, long, prints }
 }
 
-const SAMPLES: [Sample; 34] = [
+const SAMPLES: [Sample; 35] = [
     sample("run", "run s.toml", "run endless.toml", true),
     sample("compare", "compare s.toml --vary iodepth=1,2", "compare endless.toml --vary iodepth=1,2", true),
     sample("sweep", "sweep space.toml --no-cache", "sweep endless-space.toml --no-cache", true),
@@ -63,6 +63,7 @@ const SAMPLES: [Sample; 34] = [
         "fit points.csv --base p4500 --structure --quiet",
         true,
     ),
+    sample("validate", "validate optane-118gb --quiet", "validate nvme-a --quiet", true),
     sample("serve", "serve d.toml --vfio-user other", "serve d.toml --vfio-user other", true),
     sample("media info", "media info pairs", "media info pairs", true),
     sample("media check", "media check pairs", "media check pairs", true),

@@ -197,6 +197,7 @@ fn cases(path: &str, folder: &Path) -> Vec<String> {
             std::fs::write(folder.join("points.csv"), point).unwrap();
             vec![run("fit points.csv --base p4500 --hold-out none --quiet")]
         }
+        "validate" => vec![run("validate"), run("validate optane-118gb --every 9 --quiet --points")],
         "threshold" => {
             let file = scenario("small-payloads.toml");
             vec![run(&format!("threshold {} --set job.0.count=20", file.display()))]

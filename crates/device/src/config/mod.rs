@@ -63,6 +63,19 @@ pub struct ControllerConfig {
     pub read_large_pipeline: Delay,
     /// Fixed pipeline latency of a write.
     pub write_pipeline: Delay,
+    /// Writes that are merged one at a time; None: none are.
+    pub merging: Option<MergeConfig>,
+}
+
+/// Writes that cover a unit only in part are merged with the rest of it, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MergeConfig {
+    /// The unit in bytes, above 0: a write of whole ones needs no merging.
+    pub unit_bytes: u32,
+    /// Time of a write, in addition to that of its bytes.
+    pub command: Delay,
+    /// Bytes a second.
+    pub rate: Rate,
 }
 
 /// Host memory that a drive requests (Host Memory Buffer, NVMe Base 2.1, 8.2.3), for translation pages that do not fit
@@ -103,6 +116,7 @@ impl Default for ControllerConfig {
             read_pipeline: Delay::from_ns(500),
             read_large_pipeline: Delay::from_ns(800),
             write_pipeline: Delay::from_ns(300),
+            merging: None,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::controller::core::Core;
 use crate::controller::queue::ring::QueueFate;
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::slot::{Command, Member, Payload, Slot};
-use byteway_clock::{Delay, Handler, Service, Stage, Time};
+use byteway_clock::{Delay, Handler, Stage, Time};
 use byteway_firmware::{Progress, Route, WorkKind};
 use byteway_transfer::collector::Supported;
 use byteway_wire::nvme::vendor::Chunk;
@@ -62,9 +62,9 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
             Some(parse) => parse,
             None => {
                 let parse = core.placement.chain_apart(WorkKind::Fetch, WorkKind::Parse).await;
-                let end = parse.end + at.pipeline(queue.id, &sqe);
-                core.clock.sleep_until(end).await;
-                Service { end, ..parse }
+                let parse = at.after_parse(queue.id, &sqe, parse);
+                core.clock.sleep_until(parse.end).await;
+                parse
             }
         };
         context.charge_firmware(parse.queued);

@@ -24,7 +24,7 @@
 mod comparison;
 mod finding;
 mod fingerprint;
-mod fnv;
+pub(crate) mod fnv;
 mod outcome;
 mod pareto;
 mod plan;

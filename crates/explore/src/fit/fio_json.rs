@@ -105,7 +105,7 @@ pub fn read_fio(name: &str, text: &str) -> Result<Measurements, InputError> {
             add(before, &figures, sample);
             continue;
         }
-        out.points.push(Point { name, load, figures, source: None, sample });
+        out.points.push(Point { name, load, figures, source: None, sample, role: None });
     }
     if let [first, ..] = &buffered[..] {
         out.notes.push(format!(

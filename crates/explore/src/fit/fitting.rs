@@ -15,7 +15,7 @@ use super::error::FitError;
 use super::estimate::{estimate, share_of_type};
 use super::identify::{Reason, half_widths, weakest};
 use super::linear::Matrix;
-use super::measurement::{Figure, Load, Measurements, Point, State};
+use super::measurement::{Figure, Load, Measurements, Point, Role, State};
 use super::model::{Model, Setup};
 use super::outcome::{ConstantOutcome, Fit, FittedPoint, RESIDUAL_MAX, Residual, Verdict};
 use super::search::{Loss, PRIOR, STRANGE, Search};
@@ -29,8 +29,8 @@ use byteway_text::units::excerpt;
 /// Which points are held out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HoldOut {
-    /// Of each kind of points the third, and every fourth after it.
-    EveryFourth,
+    /// Those that the table says, if it does; else of each kind of points the third, and every fourth after it.
+    AsTheyAre,
     /// Those with these names.
     Named(Vec<String>),
 }
@@ -80,6 +80,14 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
     check_sets(&setup.sets)?;
     let mut notes = std::mem::take(&mut measurements.notes);
     let probe = Model::new(&setup, &[], threads, interrupt, bar)?.base;
+    let all = measurements.points.len();
+    measurements.points.retain(|point| point.role != Some(Role::Aside));
+    if measurements.points.len() < all {
+        notes.push(format!(
+            "{} points are set aside by the table, and not looked at",
+            all - measurements.points.len()
+        ));
+    }
     select(&mut measurements.points, &probe);
     let points = measurements.points;
     let held = held_out(&points, &hold_out)?;
@@ -578,7 +586,10 @@ fn held_out(points: &[Point], hold_out: &HoldOut) -> Result<Vec<bool>, InputErro
             }
             Ok(points.iter().map(|point| names.contains(&point.name)).collect())
         }
-        HoldOut::EveryFourth => {
+        HoldOut::AsTheyAre if points.iter().any(|point| point.role.is_some()) => {
+            Ok(points.iter().map(|point| point.role == Some(Role::Judge)).collect())
+        }
+        HoldOut::AsTheyAre => {
             let mut held = vec![false; points.len()];
             for (at, point) in points.iter().enumerate() {
                 let before =

@@ -157,6 +157,33 @@ pub struct Point {
     pub source: Option<String>,
     /// What the figures were measured from, as far as that is known.
     pub sample: Sample,
+    /// What it is for, if the table says.
+    pub role: Option<Role>,
+}
+
+/// What a point is for, chosen before any fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Constants may be fitted to it.
+    Fit,
+    /// It judges what was fitted to others.
+    Judge,
+    /// Neither: something else than the drive was its limit, such as the processor of the host that measured.
+    Aside,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Role; 3] = [Role::Fit, Role::Judge, Role::Aside];
+
+    /// Its name in tables of measurements.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Fit => "fit",
+            Role::Judge => "judge",
+            Role::Aside => "aside",
+        }
+    }
 }
 
 /// What figures were measured from.

@@ -52,6 +52,30 @@ pub struct Setup {
     pub sets: Vec<String>,
 }
 
+/// The figures of points on a base as it is, in the order of a point's figures; `None`: an interrupt came before.
+///
+/// # Errors
+/// The base, the host or a key is invalid, the base can't be simulated under one of the loads, or a run failed.
+pub fn figures_on_base(
+    setup: &Setup,
+    points: &[Point],
+    threads: usize,
+    interrupt: &Interrupt,
+    bar: &dyn Points,
+) -> Result<Vec<Option<Vec<f64>>>, FitError> {
+    let mut model = Model::new(setup, points, threads, interrupt, bar)?;
+    for point in points {
+        scenario(setup, &point.load, model.length(point), &[])?;
+    }
+    let requests: Vec<_> = (0..points.len()).map(|at| (at, Values::new())).collect();
+    match model.figures(&requests) {
+        Ok(_) | Err(FitError::Interrupted) => {
+            Ok((0..points.len()).map(|at| model.simulated(at, &Values::new())).collect())
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// The simulator as a function of constants.
 pub(super) struct Model<'a> {
     setup: &'a Setup,
@@ -301,7 +325,7 @@ mod tests {
     fn point(rw: Rw, bs: u64, iodepth: u32, state: State, rate: Option<u64>) -> Point {
         let load = Load { rw, bs, iodepth, numjobs: 1, rwmixread: 70, rate, state };
         let figures = load.rw.kinds().iter().map(|kind| (Figure::Iops(*kind), 1.0)).collect();
-        Point { name: load.words(), load, figures, source: None, sample: Sample::default() }
+        Point { name: load.words(), load, figures, source: None, sample: Sample::default(), role: None }
     }
 
     // A constant that a point depends on, and that is taken not to, would never be fitted to it.

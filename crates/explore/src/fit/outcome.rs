@@ -166,7 +166,7 @@ pub(super) fn shown(constant: Constant, value: f64) -> String {
 }
 
 /// A figure with its unit.
-pub(super) fn shown_figure(figure: Figure, value: f64) -> String {
+pub(crate) fn shown_figure(figure: Figure, value: f64) -> String {
     if figure.is_time() { time(value) } else { format!("{}/s", number(value)) }
 }
 

@@ -6,16 +6,23 @@
 //! ```
 //!
 //! `metric` is `mean`, a percentile such as `p50`, `iops` or `bandwidth`; of a mix with `read` or `write` before it.
-//! Further columns may be `name`, `state` (filled, unwritten, steady), `rwmixread` and `rate`. Lines of one load are
-//! one point. Lines that begin with `#` are comments.
+//! Further columns may be `name`, `state` (filled, unwritten, steady), `rwmixread`, `rate` and `use` (fit, judge, aside). Lines
+//! of one load are one point. Lines that begin with `#` are comments.
+//!
+//! In place of `metric`, `value` and `unit`, a line may have a column for each figure, as the files in `measured/` do:
+//!
+//! ```text
+//! name,rw,bs,iodepth,iops,mean_us,p50_us,p99_us,use
+//! a,randread,4k,1,10672,92.1,84.4,120,fit
+//! ```
 
-use super::measurement::{Figure, Load, Measurements, Point, Sample, State};
+use super::measurement::{Figure, Load, Measurements, Point, Role, Sample, State};
 use byteway_text::error::{InputError, SourceLocation, suggest};
 use byteway_text::units::{excerpt, fio_bytes};
 use byteway_workload::{Kind, Rw};
 
-/// Columns, of which the first five and `value` are required.
-const COLUMNS: [&str; 12] = [
+/// Columns, of which the first three are required, and a figure.
+const COLUMNS: [&str; 21] = [
     "rw",
     "bs",
     "iodepth",
@@ -28,8 +35,30 @@ const COLUMNS: [&str; 12] = [
     "state",
     "rwmixread",
     "rate",
+    "use",
+    "iops",
+    "mean_us",
+    "p50_us",
+    "p90_us",
+    "p95_us",
+    "p99_us",
+    "p999_us",
+    "p9999_us",
 ];
-const REQUIRED: [&str; 6] = ["rw", "bs", "iodepth", "metric", "value", "unit"];
+const REQUIRED: [&str; 3] = ["rw", "bs", "iodepth"];
+const FIGURE: [&str; 3] = ["metric", "value", "unit"];
+
+/// Columns of figures, with what they are.
+const FIGURES: [(&str, fn(Kind) -> Figure); 8] = [
+    ("iops", Figure::Iops),
+    ("mean_us", Figure::Mean),
+    ("p50_us", |kind| Figure::Percentile(kind, 50.0)),
+    ("p90_us", |kind| Figure::Percentile(kind, 90.0)),
+    ("p95_us", |kind| Figure::Percentile(kind, 95.0)),
+    ("p99_us", |kind| Figure::Percentile(kind, 99.0)),
+    ("p999_us", |kind| Figure::Percentile(kind, 99.9)),
+    ("p9999_us", |kind| Figure::Percentile(kind, 99.99)),
+];
 
 /// Lines of a table, at most.
 const LINES_MAX: usize = 10_000;
@@ -80,8 +109,15 @@ pub fn read_csv(name: &str, text: &str) -> Result<Measurements, InputError> {
             return Err(wrong(format!("the column `{column}` is there twice"), "remove one".to_owned()));
         }
     }
-    if let Some(missing) = REQUIRED.iter().find(|column| !header.iter().any(|own| own == *column)) {
+    let has = |column: &str| header.iter().any(|own| own == column);
+    let has_figures = FIGURES.iter().any(|(column, _)| has(column));
+    let metric = if has_figures { &[][..] } else { &FIGURE[..] };
+    if let Some(missing) = REQUIRED.iter().chain(metric).find(|column| !has(column)) {
         return Err(wrong(format!("the column `{missing}` is missing"), help));
+    }
+    if let Some(both) = FIGURE.iter().find(|column| has_figures && has(column)) {
+        let help = "remove it, or the columns of figures such as `mean_us`".to_owned();
+        return Err(wrong(format!("the column `{both}` says what a column of its own says, too"), help));
     }
     let mut out = Measurements::default();
     for (count, (number, text)) in lines.enumerate() {
@@ -101,7 +137,8 @@ pub fn read_csv(name: &str, text: &str) -> Result<Measurements, InputError> {
             return Err(line.wrong("rw", what, "write a cell for each column; quote one with a comma"));
         }
         let load = line.load()?;
-        let (figure, value) = line.figure(&load)?;
+        let figures = if has_figures { line.figures(&load)? } else { vec![line.figure(&load)?] };
+        let role = line.role()?;
         let source = line.cell("source").filter(|source| !source.is_empty()).map(str::to_owned);
         let own = line.cell("name").filter(|name| !name.is_empty());
         if own.is_some_and(|own| own.chars().count() > 100 || own.chars().any(char::is_control)) {
@@ -114,15 +151,27 @@ pub fn read_csv(name: &str, text: &str) -> Result<Measurements, InputError> {
         let name = own.map_or_else(|| load.words(), str::to_owned);
         match out.points.iter_mut().find(|point| point.load == load && point.name == name) {
             Some(point) => {
-                if point.figures.iter().any(|(other, _)| *other == figure) {
-                    let what = format!("`{}` of this load is there twice", figure.name());
-                    return Err(line.wrong("metric", what, "remove one, or give the lines different names"));
+                if point.role != role {
+                    let help = "write the same `use` in all lines of a load";
+                    return Err(line.wrong(
+                        "use",
+                        "another line of this load says otherwise".to_owned(),
+                        help,
+                    ));
                 }
-                point.figures.push((figure, value));
+                for (figure, value) in figures {
+                    if point.figures.iter().any(|(other, _)| *other == figure) {
+                        let what = format!("`{}` of this load is there twice", figure.name());
+                        let column = if has_figures { "name" } else { "metric" };
+                        let help = "remove one, or give the lines different names";
+                        return Err(line.wrong(column, what, help));
+                    }
+                    point.figures.push((figure, value));
+                }
             }
             None => {
-                let (figures, sample) = (vec![(figure, value)], Sample::default());
-                out.points.push(Point { name, load, figures, source, sample })
+                let sample = Sample::default();
+                out.points.push(Point { name, load, figures, source, sample, role })
             }
         }
     }
@@ -228,6 +277,52 @@ impl Line<'_> {
         })
     }
 
+    /// What the point is for.
+    fn role(&self) -> Result<Option<Role>, InputError> {
+        match self.cell("use").filter(|cell| !cell.is_empty()) {
+            None => Ok(None),
+            Some(text) => Role::ALL.into_iter().find(|role| role.name() == text).map(Some).ok_or_else(|| {
+                let what = format!("`{}` is no use of a point", excerpt(text));
+                self.wrong("use", what, "write fit, judge or aside")
+            }),
+        }
+    }
+
+    /// The figures of a line with a column for each; an empty cell was not measured.
+    fn figures(&self, load: &Load) -> Result<Vec<(Figure, f64)>, InputError> {
+        let cells = FIGURES.iter().filter_map(|(column, figure)| {
+            let cell = self.cell(column).filter(|cell| !cell.is_empty())?;
+            Some((column, figure, cell))
+        });
+        let mut found = Vec::new();
+        for (column, figure, text) in cells {
+            let [kind] = load.rw.kinds() else {
+                let what = format!("`{}` is a mix: of which of its I/Os is this?", load.words());
+                return Err(self.wrong(
+                    column,
+                    what,
+                    "write a line for each figure, with `metric`, `value` and `unit`",
+                ));
+            };
+            let figure = figure(*kind);
+            let size = if figure.is_time() { 1e3 } else { 1.0 };
+            found.push((figure, self.number(column, text, size)?));
+        }
+        if found.is_empty() {
+            return Err(self.wrong("iops", "no figure of this load".to_owned(), "write at least one"));
+        }
+        Ok(found)
+    }
+
+    /// A figure in units of `size`.
+    fn number(&self, column: &str, text: &str, size: f64) -> Result<f64, InputError> {
+        let value: Option<f64> = text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0);
+        value.map(|value| value * size).filter(|value| *value > 0.0 && *value < 1e15).ok_or_else(|| {
+            let what = format!("`{}` is no figure above 0", excerpt(text));
+            self.wrong(column, what, "write a plain number, such as 88.6")
+        })
+    }
+
     fn figure(&self, load: &Load) -> Result<(Figure, f64), InputError> {
         let text = self.cell("metric").unwrap_or_default();
         let (kind, metric) = match text.split_once(' ') {
@@ -268,13 +363,7 @@ impl Line<'_> {
             let what = format!("`{}` is no unit of `{metric}`", excerpt(unit));
             return Err(self.wrong("unit", what, &format!("write one of {}", names.join(", "))));
         };
-        let text = self.cell("value").unwrap_or_default();
-        let value: Option<f64> = text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0);
-        let value = value.map(|value| value * size).filter(|value| *value > 0.0 && *value < 1e15);
-        let Some(value) = value else {
-            let what = format!("`{}` is no figure above 0", excerpt(text));
-            return Err(self.wrong("value", what, "write a plain number, such as 88.6"));
-        };
+        let value = self.number("value", self.cell("value").unwrap_or_default(), *size)?;
         Ok((figure, if metric == "bandwidth" { value / load.bs as f64 } else { value }))
     }
 }
@@ -284,6 +373,16 @@ mod tests {
     use super::*;
 
     const HEADER: &str = "rw,bs,iodepth,numjobs,metric,value,unit,source\n";
+    const WIDE: &str = "rw,bs,iodepth,iops,mean_us,use\n";
+
+    // The same figures, whichever way a table has them; a cell that is empty is no figure.
+    #[test]
+    fn a_line_may_have_a_column_for_each_figure() {
+        let wide = read_csv("t.csv", &format!("{WIDE}randread,4k,1,,88.5,judge\n")).unwrap();
+        let tall = read_csv("t.csv", &format!("{HEADER}randread,4k,1,1,mean,88.5,us,\n")).unwrap();
+        assert_eq!(wide.points[0].figures, tall.points[0].figures);
+        assert_eq!((wide.points[0].role, tall.points[0].role), (Some(Role::Judge), None));
+    }
 
     // Published figures come in every unit; a factor of 1000 would be fitted, not noticed.
     #[test]
@@ -333,6 +432,12 @@ mod tests {
             (row("randread,4k,1,1,mean,nan,us,"), "no figure above 0"),
             (row("randread,4k,1,1,mean,1e300,s,"), "no figure above 0"),
             (row("randread,4k,1,1,mean,1,us,\nrandread,4k,1,1,mean,2,us,"), "is there twice"),
+            (format!("{WIDE}randread,4k,1,,,\n"), "no figure of this load"),
+            (format!("{WIDE}randread,4k,1,x,,\n"), "`iops`: `x` is no figure above 0"),
+            (format!("{WIDE}randrw,4k,1,7,,\n"), "is a mix"),
+            (format!("{WIDE}randread,4k,1,7,8,test\n"), "`test` is no use of a point"),
+            (format!("{WIDE}randread,4k,1,7,,fit\nrandread,4k,1,,8,judge\n"), "another line of this load"),
+            ("rw,bs,iodepth,iops,metric\n".to_owned(), "says what a column of its own says"),
         ] {
             let found = read_csv("t.csv", &text);
             if said.is_empty() {

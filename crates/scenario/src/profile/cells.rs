@@ -64,6 +64,7 @@ impl Flash {
             partial_read: self.read_partial.as_deref().map(delays),
             map_read: self.read_map.map(delay),
             program: delays(&self.program),
+            program_spread_ppm: (self.program_spread.0 * 1e4) as u32,
             erase: delay(self.erase),
             channel: Rate::per_second(self.channel_rate.0),
             command: delay(self.command),

@@ -63,12 +63,16 @@ pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, ExtentTree, Refresh, Wear};
 
 /// The built-in drive profiles, by name.
-pub const DRIVES: [(&str, &str); 18] = [
+pub const DRIVES: [(&str, &str); 22] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
     ("mqsim-mlc-cached", include_str!("../../../../profiles/mqsim-mlc-cached.toml")),
     ("mqsim-mlc-as-run", include_str!("../../../../profiles/mqsim-mlc-as-run.toml")),
     ("wd-zn540", include_str!("../../../../profiles/wd-zn540.toml")),
+    ("wd-zn540-512", include_str!("../../../../profiles/wd-zn540-512.toml")),
+    ("samsung-evo-2tb", include_str!("../../../../profiles/samsung-evo-2tb.toml")),
+    ("optane-118gb", include_str!("../../../../profiles/optane-118gb.toml")),
+    ("nvme-a", include_str!("../../../../profiles/nvme-a.toml")),
     ("p4500", include_str!("../../../../profiles/p4500.toml")),
     ("tlc-generic", include_str!("../../../../profiles/tlc-generic.toml")),
     ("tlc-generic-aged", include_str!("../../../../profiles/tlc-generic-aged.toml")),
@@ -85,9 +89,11 @@ pub const DRIVES: [(&str, &str); 18] = [
 ];
 
 /// The built-in host profiles, by name.
-pub const HOSTS: [(&str, &str); 6] = [
+pub const HOSTS: [(&str, &str); 8] = [
     ("linux-polled", include_str!("../../../../profiles/host-linux-polled.toml")),
     ("linux-interrupt", include_str!("../../../../profiles/host-linux-interrupt.toml")),
+    ("libaio", include_str!("../../../../profiles/host-libaio.toml")),
+    ("spdk", include_str!("../../../../profiles/host-spdk.toml")),
     ("cosmos", include_str!("../../../../profiles/host-cosmos.toml")),
     ("xeon-e5-v4", include_str!("../../../../profiles/host-xeon-e5-v4.toml")),
     ("sandy-bridge", include_str!("../../../../profiles/host-sandy-bridge.toml")),
@@ -283,6 +289,10 @@ pub struct Firmware {
     pub latency: FirmwareLatency,
     /// DRAM for written data until it is programmed.
     pub write_buffer: Bytes,
+    /// Merging of writes that cover a unit only in part, one at a time. Omitted or false: it takes no time.
+    #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Switch<Merge>")]
+    pub merge: Option<Merge>,
     /// Power-loss protection: a completed write survives a power cut.
     #[serde(default)]
     pub plp: bool,
@@ -406,6 +416,23 @@ pub struct FirmwareLatency {
     pub write: Picos,
 }
 
+/// Writes that are no whole units are merged with the rest of their units, one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Merge {
+    /// What the drive maps and protects by a code as a whole: 4 KiB to 256 KiB.
+    pub unit: Bytes,
+    /// Time of a write.
+    pub command: Picos,
+    /// Time of its bytes in addition, as a rate. Default: 1 TB/s.
+    #[serde(default = "at_once")]
+    pub rate: Rate,
+}
+
+fn at_once() -> Rate {
+    Rate(1_000_000_000_000)
+}
+
 /// Garbage collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -467,6 +494,9 @@ pub struct Flash {
     pub read_map: Option<Picos>,
     /// Time to program a page, for each page type in turn; a single value applies to all.
     pub program: Vec<Picos>,
+    /// How far the program time of a wordline may be from `program`: layers and blocks differ. Below 100 %. Default: all are alike.
+    #[serde(default = "none_of_it", skip_serializing_if = "is_none_of_it")]
+    pub program_spread: Percent,
     /// Time to erase a block.
     pub erase: Picos,
     /// Erase cycles that a block endures; SMART's Percentage Used refers to it.
@@ -507,6 +537,14 @@ pub struct Flash {
 
 fn one() -> u32 {
     1
+}
+
+fn none_of_it() -> Percent {
+    Percent(0.0)
+}
+
+fn is_none_of_it(share: &Percent) -> bool {
+    share.0 == 0.0
 }
 
 fn delay(time: Picos) -> Delay {
@@ -850,6 +888,11 @@ impl Profile {
         within("firmware.latency.read", latency.read, Picos(0), SECOND)?;
         within("firmware.latency.read_large", latency.read_large.unwrap_or_default(), Picos(0), SECOND)?;
         within("firmware.latency.write", latency.write, Picos(0), SECOND)?;
+        if let Some(merge) = &firmware.merge {
+            within("firmware.merge.unit", merge.unit, Bytes(4096), Bytes(256 << 10))?;
+            within("firmware.merge.command", merge.command, Picos(0), MILLISECOND)?;
+            within("firmware.merge.rate", merge.rate, Rate(1_000_000), at_once())?;
+        }
         within("firmware.op", firmware.op, Percent(1.0), Percent(400.0))?;
         within("firmware.gc.start", firmware.gc.start, Percent(0.0), Percent(50.0))?;
         within("firmware.gc.urgent", firmware.gc.urgent, Percent(0.0), firmware.gc.start)?;
@@ -876,6 +919,7 @@ impl Profile {
         flash.check_cells()?;
         within("flash.channel_rate", flash.channel_rate, Rate(1_000_000), Rate(100_000_000_000))?;
         within("flash.command", flash.command, Picos(0), MILLISECOND)?;
+        within("flash.program_spread", flash.program_spread, Percent(0.0), Percent(99.0))?;
         within("flash.erase", flash.erase, Picos(1), SECOND)?;
         let types = flash.read.len();
         page_times("flash.read", &flash.read, types.clamp(1, 8))?;

@@ -28,7 +28,7 @@ use crate::controller::core::Core;
 use crate::controller::core::peers::Peers;
 use crate::controller::namespace::{Format, Limits, Namespace};
 use crate::controller::queue::ring::SubmissionQueue;
-use byteway_clock::{Clock, Delay, SpanId};
+use byteway_clock::{Clock, Delay, Service, SpanId};
 use byteway_content::BlockSize;
 use byteway_firmware::MediaError;
 use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
@@ -312,6 +312,25 @@ impl CommandSets {
             0 => Delay::ZERO,
             _ => of!(self.set_of(sqe), Set => Set::pipeline(&self.core, sqe)),
         }
+    }
+
+    /// When a command that is parsed then has passed what follows: merging, and its pipeline.
+    #[inline]
+    pub(crate) fn after_parse(&self, queue: u16, sqe: &Sqe, parse: Service) -> Service {
+        let parse = match &self.core.config.controller.merging {
+            // Where time is none, no time passes here either.
+            Some(config) if queue > 0 && self.is_write(sqe) && !self.core.clock.is_immediate() => {
+                let block = self.core.inventory.block_bytes(sqe.nsid) as u64;
+                self.core.merging.pass(config, block, sqe, parse)
+            }
+            _ => parse,
+        };
+        Service { end: parse.end + self.pipeline(queue, sqe), ..parse }
+    }
+
+    /// Whether a command writes blocks.
+    fn is_write(&self, sqe: &Sqe) -> bool {
+        NvmOpcode(sqe.opcode()) == NvmOpcode::WRITE && self.set_of(sqe) == CommandSet::Nvm
     }
 
     /// Whether a command may be a plain read or write, by its entry.

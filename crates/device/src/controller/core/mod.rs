@@ -27,6 +27,7 @@ use crate::controller::state::feature::Features;
 use crate::controller::state::interrupt::Interrupts;
 use crate::controller::state::lifecycle::Lifecycle;
 use crate::controller::state::loan::Borrowed;
+use crate::controller::state::merging::Merging;
 use crate::controller::state::registers::Registers;
 use crate::controller::state::slot::{Command, Slots};
 use byteway_clock::{Clock, Delay, Handler, TaskId};
@@ -81,6 +82,7 @@ impl Shared {
             queues: Queues::new(&clock, c.io_queues_max, features.weights()),
             slots: Slots::new(&clock, c.command_slots as usize),
             parked: Parked::new(&clock, &config),
+            merging: Merging::default(),
             events: Events::new(&clock),
             features,
             counters: Counters::default(),
@@ -124,6 +126,7 @@ pub struct Core {
     pub(crate) queues: Queues,
     pub(crate) slots: Slots,
     pub(crate) parked: Parked,
+    pub(crate) merging: Merging,
     pub(crate) events: Events,
     pub(crate) features: Features,
     pub(crate) counters: Counters,

@@ -70,5 +70,5 @@ pub fn reserve_parse(sets: &CommandSets, sqe: &Sqe, queue: u16, span: SpanId) ->
     if clock.is_traced() {
         clock.swap_ios(&mut ios);
     }
-    parse.map(|parse| Service { end: parse.end + sets.pipeline(queue, sqe), ..parse })
+    parse.map(|parse| sets.after_parse(queue, sqe, parse))
 }

@@ -9,6 +9,7 @@
 //! | [`slot`] | command slots, and the number of commands in flight |
 //! | [`event`] | asynchronous events |
 //! | [`feature`], [`timestamp`], [`keep_alive`] | values that the host has set |
+//! | [`merging`] | writes that are merged one at a time |
 //! | [`counters`] | command counters, and the error log |
 //! | [`loan`] | queues that execute commands for another drive |
 //! | [`background`] | work that outlives commands: [`operations`], [`sanitizer`], [`self_test`], [`persistence`] |
@@ -21,6 +22,7 @@ pub mod interrupt;
 pub mod keep_alive;
 pub mod lifecycle;
 pub mod loan;
+pub mod merging;
 pub mod operations;
 pub mod persistence;
 pub mod registers;

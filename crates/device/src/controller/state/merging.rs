@@ -1,0 +1,59 @@
+//! Writes that are no whole units of what a drive maps and protects by a code: they are merged with the rest, one after the other.
+
+use crate::config::MergeConfig;
+use byteway_clock::{Service, Time};
+use byteway_wire::nvme::{ReadWrite, Sqe};
+use std::cell::Cell;
+
+/// The part of the firmware or of the encoder that merges, one write at a time, in the order in which they were parsed.
+#[derive(Default)]
+pub(crate) struct Merging {
+    free_at: Cell<Time>,
+}
+
+impl Merging {
+    /// The end of the parse of a write of blocks of `block` bytes, and of its merging after that, if it needs any.
+    pub(crate) fn pass(&self, config: &MergeConfig, block: u64, sqe: &Sqe, parse: Service) -> Service {
+        let rw = ReadWrite::parse(sqe);
+        // A range that is none is refused later.
+        let (begin, bytes) = (rw.slba.wrapping_mul(block), u64::from(rw.blocks()) * block);
+        let unit = u64::from(config.unit_bytes);
+        if begin.is_multiple_of(unit) && bytes.is_multiple_of(unit) {
+            return parse;
+        }
+        let start = self.free_at.get().max(parse.end);
+        let end = start + config.command + config.rate.time_for(bytes);
+        self.free_at.set(end);
+        Service { queued: parse.queued + start.since(parse.end), end }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_clock::{Delay, Rate};
+
+    // Merged side by side, parts of units would be as fast as whole ones, and no drive would have a limit of small writes.
+    #[test]
+    fn parts_of_units_wait_for_each_other_and_whole_ones_for_none() {
+        let us = |us: u64| Time(Delay::from_us(us).ps());
+        let config = MergeConfig {
+            unit_bytes: 8192,
+            command: Delay::from_us(8),
+            rate: Rate::per_second(4_096_000_000),
+        };
+        let merging = Merging::default();
+        let pass = |slba: u64, blocks: u32, at: u64| {
+            let sqe =
+                Sqe { cdw10: slba as u32, cdw11: (slba >> 32) as u32, cdw12: blocks - 1, ..Sqe::default() };
+            let parse = Service { queued: Delay::from_us(1), end: us(at) };
+            let found = merging.pass(&config, 4096, &sqe, parse);
+            (found.end, found.queued)
+        };
+        // 4 KiB cross in a microsecond.
+        assert_eq!(pass(0, 1, 10), (us(19), Delay::from_us(1)));
+        assert_eq!(pass(1, 1, 12), (us(28), Delay::from_us(8)), "it waits for the one before");
+        assert_eq!(pass(2, 2, 13), (us(13), Delay::from_us(1)), "a whole unit");
+        assert_eq!(pass(1, 2, 40), (us(50), Delay::from_us(1)), "whole, but of two halves");
+    }
+}
