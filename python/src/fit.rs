@@ -74,7 +74,7 @@ pub(crate) fn fit(
             file: measurements.name.clone(),
             measurements: measurements.found.clone(),
             setup: Setup { base, host, sets },
-            hold_out: hold_out.map_or(HoldOut::EveryFourth, HoldOut::Named),
+            hold_out: hold_out.map_or(HoldOut::AsTheyAre, HoldOut::Named),
             structure,
             threads: threads(jobs),
             interrupt: &interrupt,

@@ -60,8 +60,8 @@ fn errors_are_means_over_the_points_of_a_role() {
     let found = validated("optane-118gb", &[], 1, &Interrupt::default());
     let judge: Vec<_> = found.points.iter().filter(|point| point.role == Role::Judge).collect();
     let by_hand = judge.iter().map(|point| {
-        let iops = point.figures.iter().find(|(figure, ..)| matches!(figure, Figure::Iops(_))).unwrap();
-        (iops.2.unwrap() / iops.1 - 1.0).abs()
+        let iops = point.figures.iter().find(|held| matches!(held.figure, Figure::Iops(_))).unwrap();
+        (iops.simulated.unwrap() / iops.measured - 1.0).abs()
     });
     let by_hand = by_hand.sum::<f64>() / judge.len() as f64;
     assert!((by_hand - error(&found, Measure::Throughput)).abs() < 1e-12);

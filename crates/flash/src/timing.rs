@@ -220,12 +220,12 @@ impl Timing {
 fn spread_over(time: Delay, spread_ppm: u32, BlockId(block): BlockId, wordline: u32) -> Delay {
     const WHOLE_PPM: u128 = 1_000_000;
     // The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): neighbours have unlike times.
-    let mut draw = (u64::from(block) << 32 | u64::from(wordline)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    draw = (draw ^ draw >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    draw = (draw ^ draw >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let mut draw = ((u64::from(block) << 32) | u64::from(wordline)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    draw = (draw ^ (draw >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    draw = (draw ^ (draw >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     draw ^= draw >> 31;
     let spread = u128::from(spread_ppm);
-    let share = WHOLE_PPM - spread + (2 * spread * u128::from(draw >> 32) >> 32);
+    let share = WHOLE_PPM - spread + ((2 * spread * u128::from(draw >> 32)) >> 32);
     Delay::from_ps((u128::from(time.ps()) * share / WHOLE_PPM) as u64)
 }
 

@@ -48,8 +48,11 @@ const COLUMNS: [&str; 21] = [
 const REQUIRED: [&str; 3] = ["rw", "bs", "iodepth"];
 const FIGURE: [&str; 3] = ["metric", "value", "unit"];
 
+/// A figure of a kind of I/O.
+type OfKind = fn(Kind) -> Figure;
+
 /// Columns of figures, with what they are.
-const FIGURES: [(&str, fn(Kind) -> Figure); 8] = [
+const FIGURES: [(&str, OfKind); 8] = [
     ("iops", Figure::Iops),
     ("mean_us", Figure::Mean),
     ("p50_us", |kind| Figure::Percentile(kind, 50.0)),

@@ -15,4 +15,4 @@ mod validation;
 
 pub use dataset::{DATASETS, Dataset};
 pub use report::report;
-pub use validation::{HeldPoint, Measure, Request, Spread, Validation, WORST_MAX, validate};
+pub use validation::{HeldFigure, HeldPoint, Measure, Request, Spread, Validation, WORST_MAX, validate};

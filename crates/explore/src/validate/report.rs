@@ -1,7 +1,7 @@
 //! The report of a validation, `report.html`: measured and modelled curves on one chart.
 
 use super::table::{name_of, spread_cells, title_of};
-use super::validation::{HeldPoint, Measure, Validation};
+use super::validation::{HeldFigure, HeldPoint, Measure, Validation};
 use crate::fit::{Figure, Role};
 use byteway_report::{Axis, Chart, Figure as Picture, Ink, Page, Section, Table, Tile, Unit};
 use byteway_text::table::binary_bytes;
@@ -101,14 +101,14 @@ fn series(
     at: fn(&HeldPoint) -> f64,
     is: impl Fn(Figure) -> bool,
 ) -> Chart {
-    let of = |value: fn(&(Figure, f64, Option<f64>)) -> Option<f64>| {
+    let of = |value: fn(&HeldFigure) -> Option<f64>| {
         let point = |point: &&HeldPoint| {
-            let figure = point.figures.iter().find(|(figure, ..)| is(*figure))?;
-            value(figure).map(|value| (at(point), value))
+            let held = point.figures.iter().find(|held| is(held.figure))?;
+            value(held).map(|value| (at(point), value))
         };
         group.iter().filter_map(point).collect::<Vec<_>>()
     };
-    let (measured, modelled) = (of(|(_, measured, _)| Some(*measured)), of(|(.., simulated)| *simulated));
+    let (measured, modelled) = (of(|held| Some(held.measured)), of(|held| held.simulated));
     if measured.is_empty() {
         return chart;
     }

@@ -1,7 +1,7 @@
 //! A validation for the terminal, and as JSON.
 
-use super::validation::{HeldPoint, Measure, Spread, Validation, WORST_MAX};
-use crate::fit::{Figure, Role, shown_figure};
+use super::validation::{HeldFigure, HeldPoint, Measure, Spread, Validation, WORST_MAX};
+use crate::fit::{Role, shown_figure};
 use byteway_text::table::{Column, Printout, TextTable, Width};
 use byteway_workload::Rw;
 use serde_json::json;
@@ -87,8 +87,8 @@ impl Validation {
             let mut cells =
                 vec![point.name.clone(), point.dataset.name.to_owned(), point.role.name().to_owned()];
             for measure in Measure::ALL {
-                let figure = point.figures.iter().find(|(figure, ..)| measure.is(*figure));
-                let measured = figure.map(|(figure, measured, _)| shown_figure(*figure, *measured));
+                let figure = point.figures.iter().find(|held| measure.is(held.figure));
+                let measured = figure.map(|held| shown_figure(held.figure, held.measured));
                 cells.extend([measured.unwrap_or(NOTHING.to_owned()), signed(point.error(measure))]);
             }
             table.row(cells.into_iter().map(Into::into));
@@ -180,12 +180,12 @@ impl Validation {
             self.kinds().into_iter().map(Some).chain([None]).map(of).collect::<Vec<_>>()
         };
         let point = |point: &HeldPoint| {
-            let figure = |(figure, measured, simulated): &(Figure, f64, Option<f64>)| {
+            let figure = |held: &HeldFigure| {
                 json!({
-                    "figure": figure.name(),
-                    "unit": if figure.is_time() { "ns" } else { "1/s" },
-                    "measured": measured,
-                    "simulated": simulated,
+                    "figure": held.figure.name(),
+                    "unit": if held.figure.is_time() { "ns" } else { "1/s" },
+                    "measured": held.measured,
+                    "simulated": held.simulated,
                 })
             };
             json!({

@@ -82,15 +82,26 @@ pub struct HeldPoint {
     pub load: Load,
     /// What it is for.
     pub role: Role,
-    /// Figures with what was measured and simulated; the latter `None`: an interrupt came before.
-    pub figures: Vec<(Figure, f64, Option<f64>)>,
+    /// What was measured.
+    pub figures: Vec<HeldFigure>,
+}
+
+/// A figure of a point: times in nanoseconds, rates in I/Os per second.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldFigure {
+    /// The figure.
+    pub figure: Figure,
+    /// What was measured.
+    pub measured: f64,
+    /// What was simulated; `None`: an interrupt came before.
+    pub simulated: Option<f64>,
 }
 
 impl HeldPoint {
     /// Simulated / measured - 1.
     pub fn error(&self, measure: Measure) -> Option<f64> {
-        let found = self.figures.iter().find(|(figure, ..)| measure.is(*figure));
-        found.and_then(|(_, measured, simulated)| simulated.map(|simulated| simulated / measured - 1.0))
+        let found = self.figures.iter().find(|held| measure.is(held.figure))?;
+        found.simulated.map(|simulated| simulated / found.measured - 1.0)
     }
 }
 
@@ -180,16 +191,17 @@ pub fn validate(request: &Request<'_>) -> Result<Validation, FitError> {
         let setup = Setup { base: profile.to_owned(), host: dataset.host.to_owned(), sets };
         let found = figures_on_base(&setup, &points, threads, interrupt, bar)?;
         held.extend(points.into_iter().zip(found).map(|(point, found)| {
-            let figures =
-                point.figures.iter().enumerate().map(|(at, (figure, measured))| {
-                    (*figure, *measured, found.as_ref().map(|found| found[at]))
-                });
-            let figures = figures.collect();
+            let held = |(at, &(figure, measured)): (usize, &(Figure, f64))| HeldFigure {
+                figure,
+                measured,
+                simulated: found.as_ref().map(|found| found[at]),
+            };
+            let figures = point.figures.iter().enumerate().map(held).collect();
             // Every row says it; a table of one's own need not.
             let role = point.role.unwrap_or(Role::Judge);
             HeldPoint { dataset, name: point.name, load: point.load, role, figures }
         }));
     }
-    let partial = held.iter().any(|point| point.figures.iter().any(|(.., simulated)| simulated.is_none()));
+    let partial = held.iter().any(|point| point.figures.iter().any(|held| held.simulated.is_none()));
     Ok(Validation { profile: profile.to_owned(), sets: sets.to_vec(), every, points: held, partial })
 }
