@@ -108,4 +108,12 @@ fn every_dataset_has_a_profile_and_a_host() {
         Request { profile: "p4500", sets: &[], every: 1, threads: 1, interrupt: &interrupt, bar: &Hidden };
     let said = validate(&request).unwrap_err().to_string();
     assert!(said.contains("no measurements of `p4500` are built in"), "{said}");
+    assert_eq!(said.matches("`wd-zn540`").count(), 1, "{said}");
+    // Another drive, or another load, would be held against what was measured of this one.
+    for set in ["drive.profile=p4500", "job.0.iodepth=8", "drive.capacity=\"8 GiB\"", "measure.warmup=1"] {
+        let sets = [set.to_owned()];
+        let said =
+            validate(&Request { profile: "optane-118gb", sets: &sets, ..request }).unwrap_err().to_string();
+        assert!(said.contains("as it was measured"), "{set}: {said}");
+    }
 }

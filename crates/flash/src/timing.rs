@@ -197,13 +197,14 @@ impl Timing {
 
     /// Program time of a stripe of a superblock.
     pub(crate) fn program_time(&self, block: BlockId, stripe: u32, mode: Mode) -> Delay {
-        let time = match &self.slc {
-            Some(slc) if mode == Mode::OneBit => slc.program,
-            _ => by_page_type(&self.program, stripe),
+        // In one-bit mode each stripe is a wordline.
+        let (time, stripes) = match &self.slc {
+            Some(slc) if mode == Mode::OneBit => (slc.program, 1),
+            _ => (by_page_type(&self.program, stripe), self.stripes_per_wordline()),
         };
         match self.program_spread_ppm {
             0 => time,
-            spread => spread_over(time, spread, block, stripe / self.stripes_per_wordline()),
+            spread => spread_over(time, spread, block, stripe / stripes),
         }
     }
 
@@ -255,7 +256,15 @@ mod tests {
         let mean = times.iter().map(|time| time.ps()).sum::<u64>() / 4000;
         assert!((us(995)..us(1005)).contains(&Delay::from_ps(mean)), "{mean}");
         assert!(times.iter().any(|time| *time < us(810)) && times.iter().any(|time| *time > us(1190)));
-        assert_eq!(times[7], of(0, 23));
+        // The same on any day: results are.
+        assert_eq!(of(3, 5), Delay::from_ps(1_001_609_000));
+        let two = Timing { program: vec![us(1000); 3], ..timing.clone() };
+        let pages = [3, 4, 5].map(|stripe| two.program_time(BlockId(3), stripe, Mode::Full));
+        assert!(pages[0] == pages[1] && pages[1] == pages[2], "pages of a wordline have one speed");
+        let one_bit = SlcTiming { read: us(20), program: us(100), erase: us(1000) };
+        let fast = Timing { slc: Some(one_bit), ..two };
+        let [first, second] = [3, 4].map(|stripe| fast.program_time(BlockId(3), stripe, Mode::OneBit));
+        assert!(first != second && first < us(120) && second < us(120), "in one-bit mode each is a wordline");
         let even = Timing { program_spread_ppm: 0, ..timing };
         assert_eq!(even.program_time(BlockId(7), 5, Mode::Full), us(1000));
         assert_eq!(

@@ -32,22 +32,22 @@ pub(super) struct Arguments {
     /// A profile with measurements. Left out: the profiles that have some.
     profile: Option<String>,
     /// Replace or add a key of the scenarios, such as drive.override.flash.channels=16. Repeatable.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "profile")]
     sets: Vec<String>,
     /// Simulate one in N points: a short look.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "profile", value_parser = clap::value_parser!(u16).range(1..=1000))]
     every: u16,
     /// Print every point, not only the worst.
-    #[arg(long)]
+    #[arg(long, requires = "profile")]
     points: bool,
     /// Write validation.json and report.html to DIR, which is created if necessary.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "profile")]
     out: Option<PathBuf>,
     /// Number of points simulated in parallel. Default: one per processor. The results do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Output format.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
+    #[arg(long, value_enum, default_value_t = Format::Table, requires = "profile")]
     format: Format,
     #[command(flatten)]
     tables: Tables,

@@ -5,6 +5,7 @@ use crate::fit::{Figure, FitError, Load, Role, Setup, figures_on_base};
 use byteway_text::error::{InputError, suggest};
 use byteway_text::interrupt::Interrupt;
 use byteway_text::progress::Points;
+use byteway_text::units::excerpt;
 use byteway_workload::Rw;
 use serde::Serialize;
 
@@ -171,11 +172,25 @@ impl Validation {
 pub fn datasets_of(profile: &str) -> Result<Vec<Dataset>, InputError> {
     let own: Vec<Dataset> = DATASETS.into_iter().filter(|dataset| dataset.profile == profile).collect();
     if own.is_empty() {
-        let known: Vec<&str> = DATASETS.iter().map(|dataset| dataset.profile).collect();
-        let what = format!("no measurements of `{}` are built in", byteway_text::units::excerpt(profile));
+        let mut known: Vec<&str> = DATASETS.iter().map(|dataset| dataset.profile).collect();
+        known.dedup();
+        let what = format!("no measurements of `{}` are built in", excerpt(profile));
         return Err(InputError::new(what, suggest(profile, &known)));
     }
     Ok(own)
+}
+
+/// Refuses what would be another drive or another load than was measured.
+fn check_sets(sets: &[String]) -> Result<(), InputError> {
+    for set in sets {
+        let key = set.split('=').next().unwrap_or_default().trim();
+        if !key.starts_with("drive.override.") && !key.starts_with("host.override.") {
+            let what = format!("`{}` can't be set: the load is as it was measured", excerpt(key));
+            let help = "set keys of the profiles alone: drive.override.flash.channels=16, host.override.submit=\"1 us\"";
+            return Err(InputError::new(what, help));
+        }
+    }
+    Ok(())
 }
 
 /// Simulates the points of a profile as they were measured.
@@ -184,6 +199,7 @@ pub fn datasets_of(profile: &str) -> Result<Vec<Dataset>, InputError> {
 /// There are no measurements of this profile, a key is invalid, or a run failed.
 pub fn validate(request: &Request<'_>) -> Result<Validation, FitError> {
     let Request { profile, sets, every, threads, interrupt, bar } = *request;
+    check_sets(sets)?;
     let mut held = Vec::new();
     for dataset in datasets_of(profile)? {
         let points: Vec<_> = dataset.measurements()?.points.into_iter().step_by(every).collect();

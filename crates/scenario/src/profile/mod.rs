@@ -420,7 +420,7 @@ pub struct FirmwareLatency {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Merge {
-    /// What the drive maps and protects by a code as a whole: 4 KiB to 256 KiB.
+    /// What the drive maps and protects by a code as a whole: a power of two from 4 KiB to 256 KiB.
     pub unit: Bytes,
     /// Time of a write.
     pub command: Picos,
@@ -494,7 +494,7 @@ pub struct Flash {
     pub read_map: Option<Picos>,
     /// Time to program a page, for each page type in turn; a single value applies to all.
     pub program: Vec<Picos>,
-    /// How far the program time of a wordline may be from `program`: layers and blocks differ. Below 100 %. Default: all are alike.
+    /// How far the program time of a wordline may be from `program`: layers and blocks differ. At most 99 %. Default: all are alike.
     #[serde(default = "none_of_it", skip_serializing_if = "is_none_of_it")]
     pub program_spread: Percent,
     /// Time to erase a block.
@@ -889,7 +889,7 @@ impl Profile {
         within("firmware.latency.read_large", latency.read_large.unwrap_or_default(), Picos(0), SECOND)?;
         within("firmware.latency.write", latency.write, Picos(0), SECOND)?;
         if let Some(merge) = &firmware.merge {
-            within("firmware.merge.unit", merge.unit, Bytes(4096), Bytes(256 << 10))?;
+            power_of_two("firmware.merge.unit", merge.unit, 4096, 256 << 10)?;
             within("firmware.merge.command", merge.command, Picos(0), MILLISECOND)?;
             within("firmware.merge.rate", merge.rate, Rate(1_000_000), at_once())?;
         }
