@@ -16,3 +16,4 @@ mod streams;
 mod upkeep;
 mod wide;
 mod write_amplification;
+mod write_path;

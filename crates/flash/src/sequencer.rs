@@ -303,7 +303,7 @@ impl Array {
         if work.phase != Phase::Works || !is_write || work.suspends >= suspend.most {
             return false;
         }
-        let at = now.max(work.cells_from) + suspend.latency;
+        let at = suspend.next_end(work.cells_from, now) + suspend.latency;
         let read = if at >= work.until { None } else { die.awaited_read(work, &self.store) };
         let Some(class) = read else { return false };
         if let Some(policy) = &mut self.suspend

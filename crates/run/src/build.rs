@@ -15,7 +15,7 @@ use byteway_device::{
     ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MergeConfig,
     NamespaceConfig, ProgramsPolicy, SiteConfig,
 };
-use byteway_firmware::{Cycles, FtlConfig, WorkKind};
+use byteway_firmware::{Cycles, FtlConfig, Housekeeping, Striping, WorkKind};
 use byteway_flash::{FaultPlan, Timing};
 use byteway_host::DriverConfig;
 use byteway_host::HostCosts;
@@ -483,6 +483,8 @@ fn controller(profile: &Profile) -> ControllerConfig {
             unit_bytes: merge.unit.0 as u32,
             command: delay(merge.command),
             rate: Rate::per_second(merge.rate.0),
+            search: delay(merge.search),
+            searched_max: merge.searched_max.into(),
         }),
     }
 }
@@ -510,6 +512,14 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
         plp: firmware.plp && plan.store != Store::File,
         map_cache_pages: firmware.map_cache.map(units),
         extents: firmware.extents.as_ref().map(ExtentTree::config),
+        striping: match firmware.striping {
+            profile::Striping::Ready => Striping::Ready,
+            profile::Striping::InTurn => Striping::InTurn,
+        },
+        housekeeping: firmware.housekeeping.as_ref().map(|housekeeping| Housekeeping {
+            units: units(housekeeping.every).into(),
+            time: delay(housekeeping.time),
+        }),
         absorbs_parts: firmware.absorb.map(units),
         read_cache_units: firmware.read_cache.map_or(0, units),
         admission: plan.policies.admission.clone(),

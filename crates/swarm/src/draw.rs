@@ -142,6 +142,10 @@ fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
     let mut of_cache = rng.stream(&format!("{name}/read-cache"));
     plan.drive.read_cache_units =
         if one_in(&mut of_cache, 4) { pick(&mut of_cache, &[1, 8, 100]) } else { 0 };
+    plan.drive.in_turn = one_in(&mut rng.stream(&format!("{name}/striping")), 5);
+    let mut of_chores = rng.stream(&format!("{name}/housekeeping"));
+    plan.drive.housekeeping_units =
+        if one_in(&mut of_chores, 5) { pick(&mut of_chores, &[1, 30, 300]) } else { 0 };
     let cache_streams = [rng.stream(&format!("{name}/admission")), rng.stream(&format!("{name}/prefetch"))];
     cache_policies(cache_streams, &mut plan.drive);
     partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
@@ -625,6 +629,8 @@ fn spec(random: &mut Stream) -> DriveSpec {
         extents: None,
         absorbs_parts: None,
         read_cache_units: 0,
+        in_turn: false,
+        housekeeping_units: 0,
         partial: PartialSpec::default(),
         array: None,
         upkeep: UpkeepSpec::default(),
@@ -853,6 +859,8 @@ mod tests {
                 let admission = plan.drive.policies.admission.as_deref();
                 admission.is_some_and(|name| name != "always")
             }),
+            ("dies in turn", &|plan| plan.drive.in_turn),
+            ("housekeeping", &|plan| plan.drive.housekeeping_units > 0),
             ("reading ahead", &|plan| {
                 plan.drive.policies.prefetch.as_deref().is_some_and(|name| name != "none")
             }),

@@ -19,7 +19,9 @@ use byteway_device::{
 };
 use byteway_firmware::policy::wear::Spread;
 use byteway_firmware::policy::{VictimPolicy, WearPolicy};
-use byteway_firmware::{Background, Base, ExtentConfig, FtlConfig, Maintenance, Refresh, WorkKind};
+use byteway_firmware::{
+    Background, Base, ExtentConfig, FtlConfig, Housekeeping, Maintenance, Refresh, Striping, WorkKind,
+};
 use byteway_flash::{ChannelOrder, FaultKind, FaultPlan, Geometry, Medium, SlcTiming, SuspendTiming, Timing};
 use byteway_host::{BaseState, Completion, HostCosts};
 use byteway_kv::{KvConfig, UnitExtent};
@@ -93,6 +95,9 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
         ftl: FtlConfig {
             write_buffer_units: spec.buffer_units,
             absorbs_parts: spec.absorbs_parts,
+            striping: if spec.in_turn { Striping::InTurn } else { Striping::Ready },
+            housekeeping: (spec.housekeeping_units > 0)
+                .then(|| Housekeeping { units: spec.housekeeping_units.into(), time: Delay::from_us(7) }),
             read_cache_units: spec.read_cache_units,
             admission,
             prefetch,
@@ -419,6 +424,8 @@ fn timing(spec: &DriveSpec) -> Timing {
             latency: Delay::from_us(5),
             resume: Delay::from_us(3),
             most: 8,
+            // As the units between times of housekeeping are drawn: any step will do.
+            step: Delay::from_ns(70 * u64::from(spec.housekeeping_units)),
         }),
         cache_read: spec.cache_read,
         channel_order: match spec.data_out_first {

@@ -358,6 +358,8 @@ mod tests {
             extents: None,
             absorbs_parts: None,
             read_cache_units: 0,
+            in_turn: false,
+            housekeeping_units: 0,
             partial: PartialSpec::default(),
             array: None,
             upkeep: UpkeepSpec::default(),

@@ -192,6 +192,8 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_array(|array| array.clean_us = 1_000_000);
         self.try_change(|plan| plan.drive.extents = None);
         self.try_change(|plan| plan.drive.absorbs_parts = None);
+        self.try_change(|plan| plan.drive.in_turn = false);
+        self.try_change(|plan| plan.drive.housekeeping_units = 0);
         self.try_change(|plan| {
             plan.drive.read_cache_units = 0;
             (plan.drive.policies.admission, plan.drive.policies.prefetch) = (None, None);

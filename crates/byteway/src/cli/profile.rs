@@ -7,6 +7,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::flags::{OutputFormat, Tables};
+use byteway_explore::validate::recorded;
 use byteway_results::output::print;
 use byteway_scenario::profile::{Completion, HostProfile, NetworkProfile, Profile, Transport};
 use byteway_scenario::profile::{all_texts, drive_entries, host_entries, network_entries, text_of};
@@ -90,6 +91,9 @@ fn listed(width: Width) -> String {
     wrapped(&out.finish(), width)
 }
 
+/// What is said of a profile that stands for no drive, or for one of which no measurements are public.
+const UNHELD: &str = "nothing is published to hold it against";
+
 fn drive_table() -> TextTable {
     let mut table = TextTable::new([
         Column::text("name"),
@@ -100,6 +104,7 @@ fn drive_table() -> TextTable {
         Column::count("page").rank(3),
         Column::text("read"),
         Column::text("program").rank(2),
+        Column::text("error against the real drive").rank(5),
     ]);
     for entry in drive_entries() {
         let cells = [
@@ -111,6 +116,7 @@ fn drive_table() -> TextTable {
             entry.page.to_string(),
             times(&entry.read),
             times(&entry.program),
+            recorded(entry.name).map_or(UNHELD.to_owned(), |errors| errors.words()),
         ];
         table.row(cells.map(Into::into));
     }

@@ -9,8 +9,11 @@ use clap::ValueEnum;
 use super::flags::{Tables, threads};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
-use byteway_explore::validate::{DATASETS, Request, report, validate};
+use byteway_explore::validate::{
+    DATASETS, Errors, Measure, Request, WORST_MAX, csv, profiles, report, validate,
+};
 use byteway_results::output::{Output, print};
+use byteway_text::error::InputError;
 use byteway_text::table::{Column, Printout, TextTable};
 
 pub(super) const EXAMPLES: &str = "\
@@ -20,6 +23,7 @@ Examples:
   byteway validate wd-zn540 --out results               ... and write validation.json and report.html
   byteway validate wd-zn540 --points --wide             print every point
   byteway validate wd-zn540 --set drive.override.flash.channels=16
+  byteway validate all                                  one line a drive: takes minutes
 
 The measurements are public and built in (measured/*.csv): each row says what it is for. One in three, by a hash of the row, judges:
 nothing was fitted to it. Rows at which the host that measured was the limit are told apart.
@@ -29,7 +33,7 @@ marked as partial.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A profile with measurements. Left out: the profiles that have some.
+    /// A profile with measurements, or all: each of these in a line. Left out: the profiles that have some.
     profile: Option<String>,
     /// Replace or add a key of the scenarios, such as drive.override.flash.channels=16. Repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "profile")]
@@ -62,7 +66,12 @@ enum Format {
     Table,
     /// Content of validation.json.
     Json,
+    /// A line for each profile: means of the absolute errors in percent over the points that judge.
+    Csv,
 }
+
+/// In place of a profile: all that were measured.
+const ALL: &str = "all";
 
 /// Lists what was measured, or validates a profile.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -73,33 +82,83 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;
     let every = usize::from(arguments.every);
+    let chosen: Vec<&str> = if profile == ALL { profiles() } else { vec![profile] };
+    if profile == ALL {
+        let only = |flag: &str| {
+            InputError::new(format!("{flag} is for a single profile"), "name one in place of `all`")
+        };
+        if output.is_some() {
+            return Err(only("--out").into());
+        }
+        if matches!(arguments.format, Format::Json) || arguments.points || !arguments.sets.is_empty() {
+            return Err(only("one of --format json, --points and --set").into());
+        }
+    }
     let mut count = 0;
-    for dataset in DATASETS.iter().filter(|dataset| dataset.profile == *profile) {
+    for dataset in DATASETS.iter().filter(|dataset| chosen.contains(&dataset.profile)) {
         count += dataset.measurements()?.points.len().div_ceil(every);
     }
     let interrupt = raised_by_signal();
     let bar = PointsBar::new(count, arguments.quiet);
-    let request = Request {
-        profile,
-        sets: &arguments.sets,
-        every,
-        threads: threads(arguments.threads),
-        interrupt: &interrupt,
-        bar: &bar,
+    let of = |profile| {
+        validate(&Request {
+            profile,
+            sets: &arguments.sets,
+            every,
+            threads: threads(arguments.threads),
+            interrupt: &interrupt,
+            bar: &bar,
+        })
     };
-    let found = validate(&request);
+    let found: Result<Vec<_>, _> = chosen.iter().map(|profile| of(profile)).collect();
     bar.finish();
-    let found = found?;
+    let mut found = found?;
+    if profile == ALL || matches!(arguments.format, Format::Csv) {
+        let is_partial = found.iter().any(|found| found.partial);
+        let whole: Vec<Errors> = found.iter().filter(|found| !found.partial).map(Errors::of).collect();
+        if is_partial {
+            eprintln!("interrupted: {} of {} profiles are whole, and printed", whole.len(), found.len());
+        }
+        print(match arguments.format {
+            Format::Csv => csv(&whole),
+            _ => arguments.tables.wrapped(&all_of(&whole, arguments.tables)),
+        })?;
+        return Ok(if is_partial { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS });
+    }
+    let Some(found) = found.pop() else { return Ok(ExitCode::SUCCESS) };
     let written = output.map_or(Ok(()), |output| {
         let files = [("validation.json", found.to_json()), ("report.html", report(&found).render())];
         output.replace(files.map(|(name, text)| output.made(name, text.as_bytes())))
     });
     print(match arguments.format {
         Format::Table => arguments.tables.wrapped(&found.printed(arguments.tables.width(), arguments.points)),
-        Format::Json => found.to_json(),
+        Format::Json | Format::Csv => found.to_json(),
     })?;
     written?;
     Ok(if found.partial { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// A line for each profile.
+fn all_of(all: &[Errors], tables: Tables) -> String {
+    let mut columns = vec![Column::text("profile"), Column::count("points that judge")];
+    columns.extend(Measure::ALL.map(|measure| Column::count(measure.name())));
+    let far = format!("off by over {:.0} %", WORST_MAX * 100.0);
+    columns.push(Column::count(&far).rank(1));
+    let mut table = TextTable::new(columns);
+    for errors in all {
+        let mut cells = vec![errors.profile.clone(), errors.judging.to_string()];
+        let percent =
+            |percent: Option<f64>| percent.map_or("-".to_owned(), |percent| format!("{percent:.1} %"));
+        cells.extend(errors.percent.map(percent));
+        cells.push(errors.far_off.to_string());
+        table.row(cells.into_iter().map(Into::into));
+    }
+    let mut out = Printout::new(tables.width());
+    out.table(&table);
+    let aims = Measure::ALL.map(|measure| format!("{:.0} %", measure.aim() * 100.0)).join(", ");
+    let _ =
+        writeln!(out, "\nMean absolute errors over points that nothing was fitted to. The aims are {aims}.");
+    out.finish()
 }
 
 /// The measurements that are built in.

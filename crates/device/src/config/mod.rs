@@ -76,6 +76,10 @@ pub struct MergeConfig {
     pub command: Delay,
     /// Bytes a second.
     pub rate: Rate,
+    /// Time for each write that is waiting to be merged when one comes: it is searched for another part of the same unit.
+    pub search: Delay,
+    /// Writes that are searched, at most.
+    pub searched_max: usize,
 }
 
 /// Host memory that a drive requests (Host Memory Buffer, NVMe Base 2.1, 8.2.3), for translation pages that do not fit

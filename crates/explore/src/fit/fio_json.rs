@@ -312,7 +312,7 @@ impl Reader<'_> {
             }
         };
         let state = State::of_name(name);
-        Ok(Ok(Load { rw, bs: bytes, iodepth, numjobs, rwmixread, rate, state }))
+        Ok(Ok(Load { rw, bs: bytes, iodepth, numjobs, rwmixread, rate, arrivals: None, state }))
     }
 
     /// The figures of a load, and its number of I/Os; `None` without I/O.

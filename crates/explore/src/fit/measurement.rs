@@ -61,14 +61,19 @@ pub struct Load {
     /// Limit of the rate in bytes per second, over all workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
+    /// I/Os a second that arrive independently of each other and of what is outstanding: an open loop with Poisson arrivals, in which
+    /// `iodepth` is without meaning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<u64>,
     /// What the accessed blocks held before.
     pub state: State,
 }
 
 impl Load {
-    /// Outstanding I/Os of all workers.
+    /// Outstanding I/Os of all workers; in an open loop, where their number varies, as of a drive at work.
     pub fn outstanding(&self) -> u64 {
-        u64::from(self.iodepth) * u64::from(self.numjobs)
+        const OF_OPEN_LOOP: u64 = 32;
+        self.arrivals.map_or(u64::from(self.iodepth) * u64::from(self.numjobs), |_| OF_OPEN_LOOP)
     }
 
     /// Whether any of its I/Os is a write.
@@ -87,7 +92,9 @@ impl Load {
         };
         let state = if self.state == State::Filled { "" } else { self.state.name() };
         let mix = if self.rw.is_mixed() { format!(" {} %", self.rwmixread) } else { String::new() };
-        format!("{state} {rw}{mix} {size} x {}", self.outstanding()).trim_start().to_owned()
+        let load =
+            self.arrivals.map_or_else(|| format!("x {}", self.outstanding()), |rate| format!("at {rate}/s"));
+        format!("{state} {rw}{mix} {size} {load}").trim_start().to_owned()
     }
 }
 

@@ -20,9 +20,8 @@ use byteway_text::progress::Points;
 use byteway_text::units::{Bytes, Rate};
 use byteway_workload::Kind;
 
-/// Units of 4 KiB that a run reads or writes for its figures, at most, and in addition to fill a write
-/// buffer.
-const UNITS_MAX: u64 = 32_000;
+/// Units of 4 KiB that a run writes to fill a write buffer, at most.
+const FILL_UNITS_MAX: u64 = 128_000;
 
 /// I/Os of a run, at least: random addresses vary the mean of fewer by more than a percent.
 const IOS_MIN: u64 = 400;
@@ -31,9 +30,26 @@ const IOS_MIN: u64 = 400;
 const IOS_ALONE: u64 = 1500;
 const IOS_QUEUED: u64 = 5000;
 
-/// I/Os of a run for each outstanding one, and those before that are not measured.
-const IOS_EACH: u64 = 50;
+/// I/Os of a run before it is measured, for each outstanding one.
 const WARMUP_EACH: u64 = 4;
+
+/// I/Os that are measured for each outstanding one: how long runs are.
+#[derive(Clone, Copy, Debug)]
+struct Each {
+    /// As a rule.
+    usual: u64,
+    /// At most this many units of 4 KiB in all.
+    units: u64,
+    /// At least, however large they are.
+    least: u64,
+}
+
+/// In a search, which compares many runs with one another, and can't wait. As a run ends the queue drains, earlier at one die than at
+/// another: its rate is off by up to 13 %, in all of them alike.
+const IN_A_SEARCH: Each = Each { usual: 50, units: 32_000, least: 4 };
+
+/// Where the figures themselves are told: rates are right within 2 %.
+const AS_A_RESULT: Each = Each { usual: 200, units: 64_000, least: 32 };
 
 /// Rows of pages over all dies that are programmed for each page type, at least.
 const ROWS_EACH: u64 = 4;
@@ -63,7 +79,7 @@ pub fn figures_on_base(
     interrupt: &Interrupt,
     bar: &dyn Points,
 ) -> Result<Vec<Option<Vec<f64>>>, FitError> {
-    let mut model = Model::new(setup, points, threads, interrupt, bar)?;
+    let mut model = Model { each: AS_A_RESULT, ..Model::new(setup, points, threads, interrupt, bar)? };
     for point in points {
         scenario(setup, &point.load, model.length(point), &[])?;
     }
@@ -85,6 +101,8 @@ pub(super) struct Model<'a> {
     pub(super) threads: usize,
     pub(super) interrupt: &'a Interrupt,
     pub(super) bar: &'a dyn Points,
+    /// How long they are.
+    each: Each,
     /// Figures by point and the constants that they depend on; `None`: such a drive can't be simulated.
     cache: BTreeMap<(usize, Vec<u64>), Option<Vec<f64>>>,
 }
@@ -114,6 +132,7 @@ impl<'a> Model<'a> {
             numjobs: 1,
             rwmixread: 100,
             rate: None,
+            arrivals: None,
             state: State::Filled,
         };
         let scenario = scenario(setup, &any, (0, 1), &[])?;
@@ -131,7 +150,8 @@ impl<'a> Model<'a> {
                 InputError::new(what, "choose another --base: `byteway profile list` lists them").into()
             );
         }
-        Ok(Model { setup, points, base: profile.clone(), threads, interrupt, bar, cache: BTreeMap::new() })
+        let base = profile.clone();
+        Ok(Model { setup, points, base, threads, interrupt, bar, each: IN_A_SEARCH, cache: BTreeMap::new() })
     }
 
     /// The figures of points under values; `None` where such a drive can't be simulated.
@@ -209,12 +229,12 @@ impl<'a> Model<'a> {
         let load = &point.load;
         let units = load.bs.div_ceil(UNIT_BYTES as u64);
         let outstanding = load.outstanding();
-        let most = (UNITS_MAX / units).max(IOS_MIN);
+        let most = (self.each.units / units).max(IOS_MIN);
         let count = match outstanding {
             1 => IOS_ALONE,
-            deep => (deep * IOS_EACH).max(IOS_QUEUED),
+            deep => (deep * self.each.usual).max(IOS_QUEUED),
         };
-        let count = count.clamp(IOS_MIN, most.max(outstanding * 4));
+        let count = count.clamp(IOS_MIN, most.max(outstanding * self.each.least));
         // Of I/Os in progress when a measurement begins, a part is done already; and it ends when the last is done. In a short
         // one that shows, by a percent or more: the run is then as short.
         let measured = point.sample.ios.filter(|_| outstanding > 1 && load.rate.is_none());
@@ -229,7 +249,7 @@ impl<'a> Model<'a> {
         let row = dies * u64::from(flash.planes) * flash.page.0;
         let types = flash.read.len().max(flash.program.len()).max(1) as u64;
         let share = if load.rw.is_mixed() { u64::from(100 - load.rwmixread.min(99)) } else { 100 };
-        let ios = |bytes: u64| (bytes * 100 / share).div_ceil(load.bs).min(UNITS_MAX * 4 / units);
+        let ios = |bytes: u64| (bytes * 100 / share).div_ceil(load.bs).min(FILL_UNITS_MAX / units);
         let filling = ios(firmware.write_buffer.0 * 2);
         if load.state == State::Steady {
             // Collection goes block by block in all dies at once: shorter runs see a part of its round.
@@ -273,16 +293,21 @@ fn scenario(
     let rw = serde_json::to_value(load.rw).ok();
     let mix = if load.rw.is_mixed() { format!("rwmixread = {}\n", load.rwmixread) } else { String::new() };
     let rate = load.rate.map_or(String::new(), |rate| format!("rate = \"{}\"\n", Rate(rate)));
+    let pace = match load.arrivals {
+        None => format!("iodepth = {}", load.iodepth),
+        Some(arrivals) => {
+            format!("issue = \"open\"\niodepth = 64\narrival = \"poisson\"\nrate_iops = {arrivals}")
+        }
+    };
     let lba = if load.bs.is_multiple_of(UNIT_BYTES as u64) { "" } else { "lba_size = \"512 B\"\n" };
     let text = format!(
         "name = \"point\"\n[drive]\nprofile = {}\nprecondition = \"{}\"\n{lba}[host]\nprofile = {}\nverify = false\n\
-         [measure]\nwarmup = {warmup}\n[[job]]\nrw = {}\nbs = \"{}\"\niodepth = {}\nnumjobs = {}\ncount = {}\n{mix}{rate}",
+         [measure]\nwarmup = {warmup}\n[[job]]\nrw = {}\nbs = \"{}\"\n{pace}\nnumjobs = {}\ncount = {}\n{mix}{rate}",
         quoted(&setup.base),
         load.state.precondition(),
         quoted(&setup.host),
         rw.unwrap_or_default(),
         Bytes(load.bs),
-        load.iodepth,
         load.numjobs,
         warmup + count,
     );
@@ -323,7 +348,7 @@ mod tests {
     use byteway_workload::Rw;
 
     fn point(rw: Rw, bs: u64, iodepth: u32, state: State, rate: Option<u64>) -> Point {
-        let load = Load { rw, bs, iodepth, numjobs: 1, rwmixread: 70, rate, state };
+        let load = Load { rw, bs, iodepth, numjobs: 1, rwmixread: 70, rate, arrivals: None, state };
         let figures = load.rw.kinds().iter().map(|kind| (Figure::Iops(*kind), 1.0)).collect();
         Point { name: load.words(), load, figures, source: None, sample: Sample::default(), role: None }
     }

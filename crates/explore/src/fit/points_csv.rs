@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `metric` is `mean`, a percentile such as `p50`, `iops` or `bandwidth`; of a mix with `read` or `write` before it.
-//! Further columns may be `name`, `state` (filled, unwritten, steady), `rwmixread`, `rate` and `use` (fit, judge, aside). Lines
-//! of one load are one point. Lines that begin with `#` are comments.
+//! Further columns may be `name`, `state` (filled, unwritten, steady), `rwmixread`, `rate`, `arrivals` (I/Os a second that come independently of
+//! each other, in place of `iodepth`) and `use` (fit, judge, aside). Lines of one load are one point. Lines that begin with `#` are comments.
 //!
 //! In place of `metric`, `value` and `unit`, a line may have a column for each figure, as the files in `measured/` do:
 //!
@@ -15,6 +15,8 @@
 //! name,rw,bs,iodepth,iops,mean_us,p50_us,p99_us,use
 //! a,randread,4k,1,10672,92.1,84.4,120,fit
 //! ```
+//!
+//! Those of a mix have `read_` or `write_` before them.
 
 use super::measurement::{Figure, Load, Measurements, Point, Role, Sample, State};
 use byteway_text::error::{InputError, SourceLocation, suggest};
@@ -22,7 +24,7 @@ use byteway_text::units::{excerpt, fio_bytes};
 use byteway_workload::{Kind, Rw};
 
 /// Columns, of which the first three are required, and a figure.
-const COLUMNS: [&str; 21] = [
+const COLUMNS: [&str; 22] = [
     "rw",
     "bs",
     "iodepth",
@@ -35,6 +37,7 @@ const COLUMNS: [&str; 21] = [
     "state",
     "rwmixread",
     "rate",
+    "arrivals",
     "use",
     "iops",
     "mean_us",
@@ -62,6 +65,15 @@ const FIGURES: [(&str, OfKind); 8] = [
     ("p999_us", |kind| Figure::Percentile(kind, 99.9)),
     ("p9999_us", |kind| Figure::Percentile(kind, 99.99)),
 ];
+
+/// The figure of a column such as `read_mean_us`.
+fn figure_of_a_mix(column: &str) -> Option<Figure> {
+    let kinds = [("read_", Kind::Read), ("write_", Kind::Write)];
+    kinds.into_iter().find_map(|(before, kind)| {
+        let own = column.strip_prefix(before)?;
+        FIGURES.iter().find(|(name, _)| *name == own).map(|(_, figure)| figure(kind))
+    })
+}
 
 /// Lines of a table, at most.
 const LINES_MAX: usize = 10_000;
@@ -104,7 +116,7 @@ pub fn read_csv(name: &str, text: &str) -> Result<Measurements, InputError> {
     let header = cells(first).unwrap_or_default();
     let wrong = |what: String, help: String| InputError::new(what, help).at(place(Some((number + 1, 1))));
     for (at, column) in header.iter().enumerate() {
-        if !COLUMNS.contains(&column.as_str()) {
+        if !COLUMNS.contains(&column.as_str()) && figure_of_a_mix(column).is_none() {
             let what = format!("`{}` is no column", excerpt(column));
             return Err(wrong(what, suggest(column, &COLUMNS)));
         }
@@ -113,7 +125,8 @@ pub fn read_csv(name: &str, text: &str) -> Result<Measurements, InputError> {
         }
     }
     let has = |column: &str| header.iter().any(|own| own == column);
-    let has_figures = FIGURES.iter().any(|(column, _)| has(column));
+    let has_figures = FIGURES.iter().any(|(column, _)| has(column))
+        || header.iter().any(|column| figure_of_a_mix(column).is_some());
     let metric = if has_figures { &[][..] } else { &FIGURE[..] };
     if let Some(missing) = REQUIRED.iter().chain(metric).find(|column| !has(column)) {
         return Err(wrong(format!("the column `{missing}` is missing"), help));
@@ -269,6 +282,14 @@ impl Line<'_> {
                 }
             },
         };
+        let arrivals = match self.cell("arrivals").filter(|cell| !cell.is_empty()) {
+            None => None,
+            Some(_) if rate.is_some() => {
+                let what = "a load has a limit or arrivals, not both".to_owned();
+                return Err(self.wrong("arrivals", what, "leave one of `rate` and `arrivals` empty"));
+            }
+            Some(_) => Some(self.whole("arrivals", 1, 1..=100_000_000)?.into()),
+        };
         Ok(Load {
             rw,
             bs,
@@ -276,6 +297,7 @@ impl Line<'_> {
             numjobs: self.whole("numjobs", 1, 1..=16)?,
             rwmixread: self.whole("rwmixread", 50, 0..=100)? as u8,
             rate,
+            arrivals,
             state,
         })
     }
@@ -293,21 +315,25 @@ impl Line<'_> {
 
     /// The figures of a line with a column for each; an empty cell was not measured.
     fn figures(&self, load: &Load) -> Result<Vec<(Figure, f64)>, InputError> {
-        let cells = FIGURES.iter().filter_map(|(column, figure)| {
-            let cell = self.cell(column).filter(|cell| !cell.is_empty())?;
-            Some((column, figure, cell))
-        });
         let mut found = Vec::new();
-        for (column, figure, text) in cells {
-            let [kind] = load.rw.kinds() else {
-                let what = format!("`{}` is a mix: of which of its I/Os is this?", load.words());
-                return Err(self.wrong(
-                    column,
-                    what,
-                    "write a line for each figure, with `metric`, `value` and `unit`",
-                ));
+        for (column, text) in self.header.iter().zip(&self.cells).filter(|(_, cell)| !cell.is_empty()) {
+            let own = FIGURES.iter().find(|(name, _)| name == column);
+            let figure = match (own, load.rw.kinds()) {
+                (Some((_, figure)), [kind]) => figure(*kind),
+                (Some(_), _) => {
+                    let what = format!("`{}` is a mix: of which of its I/Os is this?", load.words());
+                    let help = format!("name the column `read_{column}` or `write_{column}`");
+                    return Err(self.wrong(column, what, &help));
+                }
+                (None, kinds) => match figure_of_a_mix(column) {
+                    Some(figure) if kinds.contains(&figure.kind()) => figure,
+                    Some(_) => {
+                        let what = format!("`{}` has no such I/Os", load.words());
+                        return Err(self.wrong(column, what, "leave the cell empty"));
+                    }
+                    None => continue,
+                },
             };
-            let figure = figure(*kind);
             let size = if figure.is_time() { 1e3 } else { 1.0 };
             found.push((figure, self.number(column, text, size)?));
         }

@@ -165,6 +165,13 @@ impl Validation {
     }
 }
 
+/// The profiles that have measurements, each once, in the order of these.
+pub fn profiles() -> Vec<&'static str> {
+    let mut profiles: Vec<&str> = DATASETS.iter().map(|dataset| dataset.profile).collect();
+    profiles.dedup();
+    profiles
+}
+
 /// The measurements of a profile.
 ///
 /// # Errors
@@ -172,10 +179,8 @@ impl Validation {
 pub fn datasets_of(profile: &str) -> Result<Vec<Dataset>, InputError> {
     let own: Vec<Dataset> = DATASETS.into_iter().filter(|dataset| dataset.profile == profile).collect();
     if own.is_empty() {
-        let mut known: Vec<&str> = DATASETS.iter().map(|dataset| dataset.profile).collect();
-        known.dedup();
         let what = format!("no measurements of `{}` are built in", excerpt(profile));
-        return Err(InputError::new(what, suggest(profile, &known)));
+        return Err(InputError::new(what, suggest(profile, &profiles())));
     }
     Ok(own)
 }

@@ -159,6 +159,25 @@ impl ExtentConfig {
     }
 }
 
+/// Which die programs the next stripe of written units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Striping {
+    /// The next one in turn that is not busy.
+    #[default]
+    Ready,
+    /// Strictly one after the other: a stripe waits for its die, and what comes behind it, too.
+    InTurn,
+}
+
+/// What the firmware does for itself with all dies, and that stops programs: writing its records or parity, preparing blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Housekeeping {
+    /// Units that are programmed between two such times; at least one.
+    pub units: u64,
+    /// How long no program begins.
+    pub time: Delay,
+}
+
 /// Parameters of a translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FtlConfig {
@@ -166,6 +185,10 @@ pub struct FtlConfig {
     pub user_units: u64,
     /// Capacity of the write buffer in units; at least two stripes are used.
     pub write_buffer_units: u32,
+    /// Which die programs the next stripe of written units.
+    pub striping: Striping,
+    /// What stops programs from time to time; None for nothing.
+    pub housekeeping: Option<Housekeeping>,
     /// Maximum units with absorbed parts, in addition to the write buffer: a partial write
     /// ([`Ftl::write_part`](crate::ftl::Ftl::write_part)) is acknowledged once it is in DRAM, and merged with
     /// the rest of its unit in the background. None: such a write reads its unit first.
@@ -314,6 +337,8 @@ impl Default for FtlConfig {
         FtlConfig {
             user_units: 0,
             write_buffer_units: 1024,
+            striping: Striping::default(),
+            housekeeping: None,
             absorbs_parts: None,
             read_cache_units: 0,
             admission: AdmissionPolicy::default(),
@@ -418,6 +443,9 @@ pub enum FtlError {
     /// A policy of a read cache that the drive has not.
     #[error("the {0} policy is of a read cache: the drive has none (read_cache_units is 0)")]
     NoReadCache(&'static str),
+    /// Housekeeping comes after no unit.
+    #[error("housekeeping comes after at least one unit of 4 KiB")]
+    Housekeeping,
     /// The maximum of absorbed parts is out of range.
     #[error("absorbs_parts is out of range: 1 to {max} units of 4 KiB", max = FtlConfig::BUFFER_UNITS_MAX)]
     Parts,

@@ -62,8 +62,8 @@ mod write;
 pub use base::greedy_write_amplification;
 pub use collect::window::CollectionState;
 pub use config::{
-    Background, Base, Defect, ExtentConfig, FtlConfig, FtlError, Maintenance, MediaError, Refresh, Region,
-    SteadyLoad, SteadyTiming,
+    Background, Base, Defect, ExtentConfig, FtlConfig, FtlError, Housekeeping, Maintenance, MediaError,
+    Refresh, Region, SteadyLoad, SteadyTiming, Striping,
 };
 pub use counters::FtlCounters;
 pub use durable::audit::Audit;
@@ -231,13 +231,12 @@ impl Ftl {
         let cache_pages = geometry.pages.div_ceil(flash.stripes_per_wordline());
         let marks = Marks::of(&flash);
         let blocks = Blocks::new(geometry, &base, &config, counts, (wordline, cache_pages), marks);
-        let takes_along = config.defect.has(Defect::TakeAlong);
         let state = State {
             map: Mapping::new(space, &config),
             buffer: Buffer::new(slots, counts.host),
             blocks,
             streams: Streams::new(&config, counts, geometry.total_blocks()),
-            filling: Filling::new(&geometry, counts.host, (wordline, slots), takes_along, writers.len()),
+            filling: Filling::new(&geometry, &config, counts.host, (wordline, slots), writers.len()),
             collecting: Collecting::new(dies),
             journal: Journal::new(space),
             checkpoints: Checkpoints::default(),
@@ -308,6 +307,10 @@ impl Ftl {
         }
         if core.ahead.is_some() {
             tasks.extend((0..READERS).map(|_| clock.spawn("reader", host::reader::run(core.clone()))));
+        }
+        if let Some(housekeeping) = core.config.housekeeping {
+            tasks
+                .push(clock.spawn("housekeeping", write::housekeeping::run(core.clone(), housekeeping.time)));
         }
         tasks.push(clock.spawn("journal", journal::writer::run(core.clone())));
         tasks.push(clock.spawn("checkpoint", durable::checkpoint::run(core.clone())));

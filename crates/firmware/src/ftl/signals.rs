@@ -6,6 +6,8 @@ use byteway_clock::{Clock, Notify};
 pub(super) struct Signals {
     /// Buffer slots were freed: programmed, or dropped while they waited.
     pub(super) settled: Notify,
+    /// Housekeeping is due.
+    pub(super) housekeeping: Notify,
     /// Parts of units may need merging.
     pub(super) mergers: Notify,
     /// A journal page may need writing.
@@ -24,6 +26,7 @@ impl Signals {
     pub(super) fn new(clock: &Clock) -> Self {
         Signals {
             settled: Notify::new(clock),
+            housekeeping: Notify::new(clock),
             mergers: Notify::new(clock),
             journal: Notify::new(clock),
             checkpoint: Notify::new(clock),

@@ -18,6 +18,9 @@ pub(in crate::ftl) fn validate(geometry: &Geometry, config: &FtlConfig) -> Resul
     if config.absorbs_parts.is_some_and(|units| !(1..=FtlConfig::BUFFER_UNITS_MAX).contains(&units)) {
         return Err(FtlError::Parts);
     }
+    if config.housekeeping.is_some_and(|housekeeping| housekeeping.units == 0) {
+        return Err(FtlError::Housekeeping);
+    }
     if config.write_buffer_units > FtlConfig::BUFFER_UNITS_MAX {
         return Err(FtlError::Buffer(config.write_buffer_units));
     }

@@ -15,8 +15,8 @@ fn owners_of_superblocks_agree_with_themselves_at_any_time() {
     let us = Delay::from_us;
     let mut counters = [0; 3];
     for seed in 1..=12u64 {
-        let suspend =
-            Some(SuspendTiming { latency: us(5), resume: us(7), most: 4 }).filter(|_| seed % 3 != 0);
+        let suspend = Some(SuspendTiming { latency: us(5), resume: us(7), most: 4, step: Delay::ZERO })
+            .filter(|_| seed % 3 != 0);
         let slc = Some(SlcTiming { read: us(20), program: us(100), erase: us(1000) });
         let timing = Timing { suspend, cache_read: seed % 2 == 0, slc, ..timing() };
         // About half of the reads are retried, and none is lost.

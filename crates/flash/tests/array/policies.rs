@@ -324,7 +324,7 @@ impl Suspend for Sees {
 // What holds a read up, and for how long, is what a policy of suspension decides by.
 #[test]
 fn suspensions_are_those_that_the_policy_wants() {
-    let cost = SuspendTiming { latency: us(5), resume: us(7), most: 4 };
+    let cost = SuspendTiming { latency: us(5), resume: us(7), most: 4, step: Delay::ZERO };
     let with = |policy: SuspendPolicy| Timing { suspend: Some(cost), suspend_policy: policy, ..timing() };
     let named = |name: &str| Set::<dyn Suspend>::default().find(name, "").unwrap();
     // A read after 100 us of a program of 200 us, and one after 1 ms of an erase of 3 ms.

@@ -224,7 +224,7 @@ fn a_blank_array_is_zeroes() {
 #[test]
 fn a_model_agrees_under_random_operations() {
     let us = Delay::from_us;
-    let suspend = Some(SuspendTiming { latency: us(5), resume: us(7), most: 3 });
+    let suspend = Some(SuspendTiming { latency: us(5), resume: us(7), most: 3, step: Delay::ZERO });
     for seed in 1..=40u64 {
         let suspend = suspend.filter(|_| seed % 2 == 1);
         let channel_order = [ChannelOrder::CommandsFirst, ChannelOrder::DataOutFirst][seed as usize / 4 % 2];

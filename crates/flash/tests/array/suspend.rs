@@ -17,7 +17,10 @@ fn ns(ns: u64) -> Delay {
 }
 
 fn suspending(most: u32) -> Timing {
-    Timing { suspend: Some(SuspendTiming { latency: ns(5_000), resume: ns(7_000), most }), ..timing() }
+    Timing {
+        suspend: Some(SuspendTiming { latency: ns(5_000), resume: ns(7_000), most, step: Delay::ZERO }),
+        ..timing()
+    }
 }
 
 /// Submits a program of the next stripe of block 2 of die 0.

@@ -23,7 +23,7 @@ impl Tracer for Dies {
 #[test]
 fn uses_of_a_die_never_overlap_and_sum_to_its_busy_time() {
     let us = Delay::from_us;
-    let suspend = Some(SuspendTiming { latency: us(5), resume: us(7), most: 4 });
+    let suspend = Some(SuspendTiming { latency: us(5), resume: us(7), most: 4, step: Delay::ZERO });
     let timing = Timing { suspend, cache_read: true, ..timing() };
     let executor = Executor::new();
     let flash = flash(executor.clock(), GEOMETRY, timing);

@@ -46,6 +46,9 @@ pub struct Suspend {
     pub resume: Picos,
     /// Suspensions of one operation, at most; 0: none.
     pub most: u32,
+    /// Steps of the cells' work, each a pulse and its verification, at whose ends alone it can be interrupted. Default: at any instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Picos>,
     /// Which programs and erases are suspended: the name of a policy.
     #[serde(
         default = "by_default::<dyn policy::Suspend>",
@@ -72,6 +75,7 @@ impl Flash {
                 latency: delay(suspend.latency),
                 resume: delay(suspend.resume),
                 most: suspend.most,
+                step: delay(suspend.step.unwrap_or(Picos(0))),
             }),
             cache_read: self.cache_read,
             channel_order: self.channel_order,
@@ -111,6 +115,12 @@ impl Flash {
             within("flash.suspend.latency", suspend.latency, Picos(0), MILLISECOND)?;
             within("flash.suspend.resume", suspend.resume, Picos(0), MILLISECOND)?;
             within("flash.suspend.most", suspend.most, 0, 1_000_000)?;
+            within(
+                "flash.suspend.step",
+                suspend.step.unwrap_or(Picos(0)),
+                Picos(0),
+                Picos(100 * MILLISECOND.0),
+            )?;
         }
         self.reliability.as_ref().map_or(Ok(()), |reliability| reliability.check())
     }

@@ -63,7 +63,7 @@ pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, ExtentTree, Refresh, Wear};
 
 /// The built-in drive profiles, by name.
-pub const DRIVES: [(&str, &str); 22] = [
+pub const DRIVES: [(&str, &str); 25] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
     ("mqsim-mlc-cached", include_str!("../../../../profiles/mqsim-mlc-cached.toml")),
@@ -73,6 +73,9 @@ pub const DRIVES: [(&str, &str); 22] = [
     ("samsung-evo-2tb", include_str!("../../../../profiles/samsung-evo-2tb.toml")),
     ("optane-118gb", include_str!("../../../../profiles/optane-118gb.toml")),
     ("nvme-a", include_str!("../../../../profiles/nvme-a.toml")),
+    ("solidigm-p5520", include_str!("../../../../profiles/solidigm-p5520.toml")),
+    ("kioxia-cm7-r", include_str!("../../../../profiles/kioxia-cm7-r.toml")),
+    ("samsung-980-pro", include_str!("../../../../profiles/samsung-980-pro.toml")),
     ("p4500", include_str!("../../../../profiles/p4500.toml")),
     ("tlc-generic", include_str!("../../../../profiles/tlc-generic.toml")),
     ("tlc-generic-aged", include_str!("../../../../profiles/tlc-generic-aged.toml")),
@@ -289,6 +292,13 @@ pub struct Firmware {
     pub latency: FirmwareLatency,
     /// DRAM for written data until it is programmed.
     pub write_buffer: Bytes,
+    /// Which die programs the next stripe of written data. Default: "ready".
+    #[serde(default, skip_serializing_if = "is_ready")]
+    pub striping: Striping,
+    /// What the firmware does for itself with all dies, and that stops programs. Omitted or false: nothing.
+    #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Switch<Housekeeping>")]
+    pub housekeeping: Option<Housekeeping>,
     /// Merging of writes that cover a unit only in part, one at a time. Omitted or false: it takes no time.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<Merge>")]
@@ -427,6 +437,54 @@ pub struct Merge {
     /// Time of its bytes in addition, as a rate. Default: 1 TB/s.
     #[serde(default = "at_once")]
     pub rate: Rate,
+    /// Time for each write that still waits to be merged: it is searched for another part of the same unit. Default: none.
+    #[serde(default = "no_time", skip_serializing_if = "is_no_time")]
+    pub search: Picos,
+    /// Waiting writes that are searched, at most. Default: 16.
+    #[serde(default = "sixteen", skip_serializing_if = "is_sixteen")]
+    pub searched_max: u16,
+}
+
+fn no_time() -> Picos {
+    Picos(0)
+}
+
+fn is_no_time(time: &Picos) -> bool {
+    time.0 == 0
+}
+
+fn sixteen() -> u16 {
+    16
+}
+
+fn is_sixteen(count: &u16) -> bool {
+    *count == 16
+}
+
+/// Which die programs the next stripe of written data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Striping {
+    /// The next one that is not busy.
+    #[default]
+    Ready,
+    /// All dies strictly one after the other, as with parity over them: a write that finds the buffer full waits for one die, though others
+    /// are idle.
+    InTurn,
+}
+
+fn is_ready(striping: &Striping) -> bool {
+    *striping == Striping::Ready
+}
+
+/// What the firmware does for itself with all dies: its records, parity, blocks to prepare. No program begins meanwhile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Housekeeping {
+    /// Written data between two such times.
+    pub every: Bytes,
+    /// How long one takes.
+    pub time: Picos,
 }
 
 fn at_once() -> Rate {
@@ -892,6 +950,12 @@ impl Profile {
             power_of_two("firmware.merge.unit", merge.unit, 4096, 256 << 10)?;
             within("firmware.merge.command", merge.command, Picos(0), MILLISECOND)?;
             within("firmware.merge.rate", merge.rate, Rate(1_000_000), at_once())?;
+            within("firmware.merge.search", merge.search, Picos(0), MILLISECOND)?;
+            within("firmware.merge.searched_max", merge.searched_max, 1, 1024)?;
+        }
+        if let Some(housekeeping) = &firmware.housekeeping {
+            within("firmware.housekeeping.every", housekeeping.every, Bytes(1 << 20), Bytes(1 << 40))?;
+            within("firmware.housekeeping.time", housekeeping.time, Picos(0), SECOND)?;
         }
         within("firmware.op", firmware.op, Percent(1.0), Percent(400.0))?;
         within("firmware.gc.start", firmware.gc.start, Percent(0.0), Percent(50.0))?;

@@ -82,6 +82,12 @@ pub struct DriveSpec {
     /// Units in the read cache; 0: none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_cache_units: u32,
+    /// Whether dies program stripes strictly in turn.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub in_turn: bool,
+    /// Units between times at which housekeeping stops programs; 0: never.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub housekeeping_units: u32,
     /// Parts of the drive's firmware that run on the host.
     #[serde(default, skip_serializing_if = "is_default")]
     pub partial: PartialSpec,

@@ -3,12 +3,14 @@
 use crate::config::MergeConfig;
 use byteway_clock::{Service, Time};
 use byteway_wire::nvme::{ReadWrite, Sqe};
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 
 /// The part of the firmware or of the encoder that merges, one write at a time, in the order in which they were parsed.
 #[derive(Default)]
 pub(crate) struct Merging {
-    free_at: Cell<Time>,
+    /// When each of those that were waiting when the last one came is merged; at most as many as are searched, and one.
+    ends: RefCell<VecDeque<Time>>,
 }
 
 impl Merging {
@@ -21,9 +23,17 @@ impl Merging {
         if begin.is_multiple_of(unit) && bytes.is_multiple_of(unit) {
             return parse;
         }
-        let start = self.free_at.get().max(parse.end);
-        let end = start + config.command + config.rate.time_for(bytes);
-        self.free_at.set(end);
+        let mut ends = self.ends.borrow_mut();
+        while ends.front().is_some_and(|end| *end <= parse.end) {
+            ends.pop_front();
+        }
+        let waiting = ends.len().min(config.searched_max);
+        let start = ends.back().map_or(parse.end, |last| parse.end.max(*last));
+        let end = start + config.command + config.search * waiting as u64 + config.rate.time_for(bytes);
+        if ends.len() > config.searched_max {
+            ends.pop_front();
+        }
+        ends.push_back(end);
         Service { queued: parse.queued + start.since(parse.end), end }
     }
 }
@@ -41,6 +51,8 @@ mod tests {
             unit_bytes: 8192,
             command: Delay::from_us(8),
             rate: Rate::per_second(4_096_000_000),
+            search: Delay::ZERO,
+            searched_max: 16,
         };
         let merging = Merging::default();
         let pass = |slba: u64, blocks: u32, at: u64| {
@@ -55,5 +67,29 @@ mod tests {
         assert_eq!(pass(1, 1, 12), (us(28), Delay::from_us(8)), "it waits for the one before");
         assert_eq!(pass(2, 2, 13), (us(13), Delay::from_us(1)), "a whole unit");
         assert_eq!(pass(1, 2, 40), (us(50), Delay::from_us(1)), "whole, but of two halves");
+    }
+    // Firmware that searches what waits is slower with more of it, up to what it searches: the more, the longer, up to a limit.
+    #[test]
+    fn a_longer_queue_takes_longer_to_search() {
+        let us = |us: u64| Time(Delay::from_us(us).ps());
+        let config = MergeConfig {
+            unit_bytes: 8192,
+            command: Delay::from_us(4),
+            rate: Rate::per_second(4_096_000_000_000_000),
+            search: Delay::from_us(1),
+            searched_max: 2,
+        };
+        let merging = Merging::default();
+        let parse = Service { queued: Delay::ZERO, end: us(10) };
+        let ends: Vec<Time> =
+            (0..5).map(|_| merging.pass(&config, 4096, &Sqe::default(), parse).end).collect();
+        let each: Vec<u64> = ends.windows(2).map(|pair| pair[1].since(pair[0]).ps() / 1_000_000).collect();
+        assert_eq!((ends[0].0 / 1_000_000, &each[..]), (14, &[5, 6, 6, 6][..]));
+        let later = Service { queued: Delay::ZERO, end: us(100) };
+        assert_eq!(
+            merging.pass(&config, 4096, &Sqe::default(), later).end.0 / 1_000_000,
+            104,
+            "nothing waits"
+        );
     }
 }

@@ -12,7 +12,9 @@ use byteway_flash::{Priority, Spare};
 pub(in crate::ftl) fn dispatch(core: &Core) {
     let mut guard = core.state.borrow_mut();
     let state = &mut *guard;
-    while let Some((stream, die)) = next_program(core, state) {
+    while !state.filling.housekeeping.is_due
+        && let Some((stream, die)) = next_program(core, state)
+    {
         send(core, state, stream, die);
     }
 }
@@ -26,14 +28,11 @@ fn next_program(core: &Core, state: &State) -> Option<(u8, u32)> {
         let (waiting, since) = (buffer.waiting_in(stream), buffer.waiting_since(stream));
         let urgent = waiting > 0 && since < filling.flush_to;
         let full = waiting >= core.geometry.units_per_stripe();
-        let (ready, wordlines) = (&lane.ready, &lane.wordlines);
-        if !full && !urgent && !wordlines.must_end(ready, filling.flush_to) {
+        if !full && !urgent && !lane.wordlines.must_end(&lane.ready, filling.flush_to) {
             continue;
         }
         is_wanted = true;
-        let may_begin = filling.may_begin(stream.into());
-        let die = wordlines.choose(ready, lane.next_die, full, urgent, filling.flush_to, may_begin);
-        if let Some(die) = die
+        if let Some(die) = filling.next_die(stream, full, urgent)
             && next.is_none_or(|(oldest, ..)| since < oldest)
         {
             next = Some((since, stream, die));
@@ -86,6 +85,9 @@ fn send(core: &Core, state: &mut State, stream: u8, die: u32) {
     state.counters.units_programmed_map += map_units;
     state.counters.units_programmed_cache += if is_cached { units } else { 0 };
     state.counters.units_programmed_padding += u64::from(stripe_units) - units;
+    if filling.housekeeping.count(core.config.housekeeping.as_ref(), u64::from(stripe_units)) {
+        core.signals.housekeeping.notify_one();
+    }
     debug_assert!(filling.in_flight[die as usize] < PROGRAMS_PER_DIE, "a ready die has a free program");
     filling.in_flight[die as usize] += 1;
     state.refresh(die);

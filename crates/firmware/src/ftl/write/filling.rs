@@ -3,6 +3,7 @@
 
 use crate::ftl::blocks::{Blocks, Lane};
 use crate::ftl::buffer::Buffer;
+use crate::ftl::config::{Defect, FtlConfig, Housekeeping, Striping};
 use crate::ftl::write::die_set::DieSet;
 use crate::ftl::write::wordline::Wordlines;
 use byteway_clock::{Clock, Notify};
@@ -27,6 +28,8 @@ pub(in crate::ftl) struct Filling {
     wordlines_most: u32,
     pub(super) jobs: Vec<Job>,
     pub(super) idle_jobs: Vec<u32>,
+    striping: Striping,
+    pub(super) housekeeping: Chores,
     /// Scratch for traces: the I/Os whose units a stripe holds.
     pub(super) ios: Vec<u32>,
 }
@@ -37,22 +40,26 @@ pub(in crate::ftl) struct HostLane {
     pub(super) next_die: u32,
     /// Dies that can take a stripe of it.
     pub(super) ready: DieSet,
+    /// Dies that have space for a stripe of it, busy or not.
+    space: DieSet,
     pub(super) wordlines: Wordlines,
 }
 
 impl Filling {
     /// State for `streams` streams of the host, wordlines of `wordline` stripes, a buffer of `slots`, and at
-    /// most `jobs` programs in flight; for `takes_along` see [`Wordlines::new`].
+    /// most `jobs` programs in flight.
     pub(in crate::ftl) fn new(
         geometry: &Geometry,
+        config: &FtlConfig,
         streams: u32,
         (wordline, slots): (u32, u32),
-        takes_along: bool,
         jobs: usize,
     ) -> Self {
+        let takes_along = config.defect.has(Defect::TakeAlong);
         let lane = |_| HostLane {
             next_die: 0,
             ready: DieSet::new(geometry.dies()),
+            space: DieSet::new(geometry.dies()),
             wordlines: Wordlines::new(geometry, wordline, takes_along),
         };
         // A part of a stripe may wait in each stream beside them.
@@ -67,6 +74,8 @@ impl Filling {
             wordlines_most: wordlines_most.max(streams),
             jobs: (0..jobs).map(|_| Job::new(geometry)).collect(),
             idle_jobs: (0..jobs as u32).rev().collect(),
+            striping: config.striping,
+            housekeeping: Chores::default(),
             ios: Vec::new(),
         }
     }
@@ -104,12 +113,24 @@ impl Filling {
         for (stream, lane) in (0..).zip(&mut self.lanes) {
             let has_space = blocks.has_space(die, Lane::Cache) || blocks.has_space(die, Lane::Host(stream));
             lane.ready.set(die, idle && has_space);
+            lane.space.set(die, has_space);
         }
     }
 
-    /// Whether no host program is in flight.
+    /// Whether no host program is in flight, and none will begin by itself.
     pub(super) fn is_idle(&self) -> bool {
-        self.in_flight.iter().all(|count| *count == 0)
+        !self.housekeeping.is_due && self.in_flight.iter().all(|count| *count == 0)
+    }
+
+    /// The die for the next stripe of a stream, of which a whole one waits if `full`, and units that must not wait if `urgent`.
+    pub(super) fn next_die(&self, stream: u8, full: bool, urgent: bool) -> Option<u32> {
+        let lane = &self.lanes[usize::from(stream)];
+        let may_begin = self.may_begin(stream.into());
+        // What is flushed goes wherever it can: it need not wait for a die.
+        if self.striping == Striping::InTurn && full && (may_begin || lane.wordlines.stripes() == 1) {
+            return lane.space.next(lane.next_die).filter(|die| lane.ready.contains(*die));
+        }
+        lane.wordlines.choose(&lane.ready, lane.next_die, full, urgent, self.flush_to, may_begin)
     }
 
     /// Whether a unit waits, and a die can take a stripe of its stream.
@@ -148,6 +169,30 @@ impl Filling {
     }
 }
 
+/// When housekeeping is due.
+#[derive(Default)]
+pub(super) struct Chores {
+    /// Units that were sent since the last time.
+    units: u64,
+    /// It is due or under way: no program begins.
+    pub(super) is_due: bool,
+}
+
+impl Chores {
+    /// Counts units that are sent. Returns whether housekeeping is due now.
+    pub(super) fn count(&mut self, config: Option<&Housekeeping>, units: u64) -> bool {
+        let Some(config) = config else { return false };
+        self.units += units;
+        if self.units < config.units {
+            return false;
+        }
+        // A stripe may be several times as much: that is done at once.
+        self.units %= config.units;
+        self.is_due = true;
+        true
+    }
+}
+
 /// A host program in flight.
 pub(in crate::ftl) struct Job {
     /// The stream of the host.
@@ -176,5 +221,43 @@ pub(in crate::ftl) struct Writer {
 impl Writer {
     pub(in crate::ftl) fn new(clock: &Clock, flash: &DataEnd) -> Self {
         Writer { start: Notify::new(clock), ticket: flash.ticket() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_clock::Delay;
+
+    // Striping in turn that fell back to an idle die would show none of the waits of a real drive; one that waited for a die without space, or
+    // with a flush, would wait for ever.
+    #[test]
+    fn in_turn_a_stripe_waits_for_a_busy_die_and_for_no_full_one() {
+        let geometry = Geometry { channels: 4, ways: 1, planes: 1, blocks: 8, pages: 8, page_bytes: 8192 };
+        for (striping, busy) in [(Striping::Ready, Some(1)), (Striping::InTurn, None)] {
+            let config = FtlConfig { striping, ..FtlConfig::default() };
+            let mut filling = Filling::new(&geometry, &config, 1, (1, 64), 8);
+            let next = |filling: &Filling, full: bool| filling.next_die(0, full, true);
+            assert_eq!(next(&filling, true), None, "no die has space");
+            for die in 0..4 {
+                filling.lanes[0].space.set(die, true);
+                filling.lanes[0].ready.set(die, die > 0);
+            }
+            assert_eq!(next(&filling, true), busy, "die 0 is busy");
+            assert_eq!(next(&filling, false), Some(1), "a flush waits for no die");
+            filling.lanes[0].space.set(0, false);
+            assert_eq!(next(&filling, true), Some(1), "die 0 is full");
+        }
+    }
+
+    // Housekeeping that came once for a stripe of many times its units would still be due after it was done.
+    #[test]
+    fn housekeeping_is_due_once_for_what_was_sent() {
+        let config = Housekeeping { units: 10, time: Delay::from_us(1) };
+        let mut chores = Chores::default();
+        let due: Vec<bool> = [4, 4, 4, 4, 35, 4].map(|units| chores.count(Some(&config), units)).into();
+        assert_eq!(due, [false, false, true, false, true, false]);
+        assert!(chores.is_due);
+        assert!(!Chores::default().count(None, 1 << 40), "none is configured");
     }
 }

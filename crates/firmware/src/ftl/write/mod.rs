@@ -16,6 +16,7 @@
 //! | [`superseded`] | contents that no read can ask for any more |
 //! | [`buffering`], [`deallocate`] | units into the buffer; deallocation |
 //! | [`dispatch`], [`writer`], [`finish`] | stripes to dies; the tasks that wait for their programs; the map update |
+//! | [`housekeeping`] | what stops programs from time to time |
 //! | [`settle`], [`standstill`] | waiting for all of that; waits that nothing will satisfy |
 
 pub(in crate::ftl) mod buffering;
@@ -24,6 +25,7 @@ pub(in crate::ftl) mod die_set;
 pub(in crate::ftl) mod dispatch;
 pub(in crate::ftl) mod filling;
 pub(in crate::ftl) mod finish;
+pub(in crate::ftl) mod housekeeping;
 pub(in crate::ftl) mod lock;
 pub(in crate::ftl) mod parts;
 pub(in crate::ftl) mod room;
