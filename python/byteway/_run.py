@@ -45,6 +45,11 @@ class Result:
         return Table(self._native.series())
 
     @cached_property
+    def latencies(self) -> Table:
+        """The latency distributions, a row for each latency of each job and kind: the content of `latency.parquet`."""
+        return Table(self._native.latencies())
+
+    @cached_property
     def ios(self) -> Table | None:
         """Every measured I/O with the stages of its latency, if the run was asked for them by `ios=True`."""
         found = self._native.ios()
@@ -65,7 +70,7 @@ class Result:
         return self._native.report()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes summary.json, results.parquet and report.html (and ios.parquet) to `folder`, which is created if necessary."""
+        """Writes summary.json, results.parquet, latency.parquet and report.html (and ios.parquet) to `folder`, which is created if necessary."""
         self._native.save(Path(folder))
 
     def __str__(self) -> str:

@@ -78,7 +78,7 @@ impl RunResults {
         self.results.summary.to_json()
     }
 
-    /// The content of summary.json, results.parquet and report.html in a folder.
+    /// The content of summary.json, results.parquet, latency.parquet and report.html in a folder.
     fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
         let saved = py.detach(|| -> anyhow::Result<()> {
             let output = Output::check(&folder)?.claim()?;
@@ -88,6 +88,7 @@ impl RunResults {
             let files = [
                 output.made("summary.json", self.results.summary.to_json().as_bytes()),
                 self.results.to_parquet().and_then(|rows| output.made("results.parquet", &rows)),
+                self.results.to_latency_parquet().and_then(|rows| output.made("latency.parquet", &rows)),
                 output.made("report.html", report.as_bytes()),
             ];
             Ok(output.replace(files.into_iter().chain(ios))?)
@@ -103,6 +104,11 @@ impl RunResults {
     /// The rows of results.parquet.
     fn series(&self, py: Python<'_>) -> PyResult<Table> {
         self.results.to_batch().map(Table::of).map_err(|error| raised(py, error))
+    }
+
+    /// The rows of latency.parquet.
+    fn latencies(&self, py: Python<'_>) -> PyResult<Table> {
+        self.results.to_latency_batch().map(Table::of).map_err(|error| raised(py, error))
     }
 
     /// The rows of ios.parquet, if they were recorded.

@@ -47,6 +47,7 @@ def test_the_summary_is_typed_and_the_series_adds_up(reads: dict[str, Any]) -> N
     series = result.series.to_polars()
     assert series["read_ios"].sum() == 4000
     assert result.series.describe()["mean_ns"]
+    assert sum(result.latencies["ios"]) == 4000 and result.latencies["cumulative_share"][-1] == 1
     assert result.ios is not None
     ios = result.ios.to_polars()
     assert len(ios) == 4000 and set(ios["kind"].cast(str)) == {"read"}
@@ -72,7 +73,7 @@ def test_replicates_add_means_to_the_first_run(reads: dict[str, Any]) -> None:
 def test_a_table_has_columns_and_rows_without_a_data_frame(reads: dict[str, Any]) -> None:
     result = byteway.run(reads, ios=True)
     assert result.ios is not None
-    for table in (result.series, result.ios):
+    for table in (result.series, result.latencies, result.ios):
         frame = table.to_polars()
         for name in table.columns:
             assert table[name] == frame[name].to_list(), name
@@ -88,7 +89,7 @@ def test_results_are_saved_and_shown(reads: dict[str, Any], tmp_path: Path) -> N
     result = byteway.run(reads, ios=True)
     result.save(tmp_path / "out")
     saved = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert saved == ["ios.parquet", "report.html", "results.parquet", "summary.json"]
+    assert saved == ["ios.parquet", "latency.parquet", "report.html", "results.parquet", "summary.json"]
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["ios"] == 4000
     page = result._repr_html_()
     assert page.startswith("<iframe") and "&lt;html" in page and "<html" not in page

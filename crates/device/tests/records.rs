@@ -9,6 +9,7 @@ use crate::fixture::{
     Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, PAGE, Pair, TestHost, pattern, read_write,
 };
 use byteway_clock::{Delay, Time};
+use byteway_flash::Quantiles;
 use byteway_wire::nvme::{NvmOpcode, SglDescriptor, Sqe, Status};
 
 /// One page, by the data pointer that makes the command plain, or the one that does not.
@@ -80,6 +81,27 @@ fn records_and_tasks_end_commands_at_the_same_instants() {
         assert!(by_record.read == by_task.read, "depth {depth}: other data");
         let failed = by_record.ended.iter().filter(|(.., status)| *status != Status::SUCCESS).count();
         assert_eq!(failed, 6, "those beyond the end");
+    }
+}
+
+// A read whose time is drawn must draw the same on either path, or what a drive measures would depend on how the model is built.
+#[test]
+fn records_and_tasks_draw_the_same_times_of_reads() {
+    let quantiles = Quantiles::new(&[(0.0, 0.5), (50.0, 1.0), (100.0, 9.0)]).expect("they are possible");
+    for depth in [1, 7, 32] {
+        let bench = |given: Option<&Quantiles>| {
+            let mut bench = Bench::with_sgl();
+            bench.drive.timing.read_quantiles = given.cloned();
+            bench
+        };
+        let [by_record, by_task] =
+            [true, false].map(|by_record| run(bench(Some(&quantiles)), by_record, depth, mixed(400)));
+        assert!(by_record == by_task, "depth {depth}");
+        let even = run(bench(None), true, depth, mixed(400));
+        assert!(
+            by_record.ended != even.ended && by_record.read == even.read,
+            "depth {depth}: no time was drawn"
+        );
     }
 }
 

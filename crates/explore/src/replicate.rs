@@ -117,8 +117,7 @@ pub fn replicate(
     }
     let seeds = repeat.seeds(scenario.seed);
     let mut outcomes = vec![PointOutcome::NotRun; seeds.len()];
-    outcomes[0] =
-        PointOutcome::of(RunResult { summary: results.summary.clone(), curves: results.curves.clone() });
+    outcomes[0] = PointOutcome::of(RunResult { summary: results.summary.clone(), curves: results.curves() });
     bar.begin_at(1);
     let done = Mutex::new(Vec::new());
     in_parallel(threads, seeds.len() - 1, interrupt, &|other| {

@@ -61,7 +61,7 @@ byteway_clock::counters! {
 
 impl Counters {
     /// Entries of `reads_retried`.
-    pub const RETRY_BUCKETS: usize = 8;
+    pub const RETRY_BUCKETS: usize = 32;
 }
 
 pub(crate) struct Array {
@@ -86,6 +86,8 @@ pub(crate) struct Inner {
     pub(crate) geometry: Geometry,
     pub(crate) timing: Timing,
     rng: Rng,
+    /// Seed of the draws of [`Timing::read_quantiles`].
+    pub(crate) sense_seed: u64,
     /// The medium's calendar at power-on, in nanoseconds.
     powered_on_ns: u64,
     /// A sync has ended, or a file has failed.
@@ -128,6 +130,7 @@ impl Flash {
         let FlashConfig { timing, reliability, faults, rng } = config;
         let Medium { mut store, system, calendar_ns: powered_on_ns, .. } = medium;
         store.set_wordline(timing.stripes_per_wordline());
+        let sense_seed = rng.stream("sense").next_u64();
         let mut array = Array {
             dies: (0..geometry.dies()).map(|_| Die::new()).collect(),
             all_dies: AllDies::default(),
@@ -150,7 +153,8 @@ impl Flash {
                     inner.array.borrow_mut().advance(&inner, die);
                 }
             });
-            Inner { clock: clock.clone(), geometry, timing, rng, powered_on_ns, synced, desk, dies, array }
+            let clock = clock.clone();
+            Inner { clock, geometry, timing, rng, sense_seed, powered_on_ns, synced, desk, dies, array }
         }));
         if let Some(files) = flash.0.array.borrow().store.files().filter(|files| files.has_thread()) {
             files.report_to(clock.spawn("files", Reporter(Rc::downgrade(&flash.0))));

@@ -14,7 +14,7 @@ pub struct FlashConfig {
     pub reliability: Option<Reliability>,
     /// Injected faults.
     pub faults: FaultPlan,
-    /// Source of the random streams `die-N/errors`, `die-N/faults`, `schedule` and `suspend`. Give each drive its own.
+    /// Source of the random streams `die-N/errors`, `die-N/faults`, `sense`, `schedule` and `suspend`. Give each drive its own.
     pub rng: Rng,
 }
 

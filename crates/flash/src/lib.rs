@@ -10,6 +10,8 @@
 //! |---|---|
 //! | [`geometry`] | dimensions, and flat addresses: [`Ppa`], [`BlockId`] |
 //! | [`timing`] | times of sensing, programming, erasing and transfers |
+//! | [`quantiles`] | measured quantiles of a time |
+//! | `draw` | draws without a state |
 //! | [`config`] | [`FlashConfig`]: timing, error model and faults together |
 //! | [`reliability`] | bit errors by wear, retention and reads; retries; failures of worn cells |
 //! | [`fault`] | injected failures |
@@ -68,6 +70,7 @@ mod channel;
 pub mod config;
 pub mod data_end;
 pub mod die;
+mod draw;
 mod failure;
 pub mod far;
 pub mod fault;
@@ -76,6 +79,7 @@ mod line;
 pub mod medium;
 pub mod policy;
 mod priority;
+pub mod quantiles;
 pub mod reliability;
 mod sequencer;
 pub mod store;
@@ -94,6 +98,7 @@ pub use fault::{Fault, FaultError, FaultKind, FaultPlan};
 pub use geometry::{BlockId, Geometry, GeometryError, Ppa};
 pub use medium::Medium;
 pub use priority::Priority;
+pub use quantiles::{Quantiles, QuantilesError};
 pub use reliability::{CellErrors, Reliability, ReliabilityError};
 pub use store::file;
 pub use store::{BaseContent, Batch, Blank, Dump, NO_LPA, Outdated, Spare};

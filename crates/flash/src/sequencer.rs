@@ -141,7 +141,9 @@ impl Array {
                     }
                     units = *mask;
                     let partial = is_partial(*mask, geometry.units_per_page());
-                    timing.read_time_for(operation.priority, operation.stripe, partial, mode)
+                    let (block, stripe) = (operation.block, operation.stripe);
+                    let time = timing.read_time_for(operation.priority, stripe, partial, mode);
+                    timing.sensed_in(time, || self.store.sensing(inner.sense_seed, block, stripe, 0))
                 }
                 Verb::Program(batch) => {
                     let block = operation.block;
@@ -415,8 +417,10 @@ impl Array {
         work.retries += 1;
         let partial = is_partial(work.mask, inner.geometry.units_per_page());
         let mode = self.store.mode(operation.block);
-        let cells = inner.timing.read_time_for(operation.priority, operation.stripe, partial, mode);
-        work.cells = inner.modelled(cells);
+        let (block, stripe, retries) = (operation.block, operation.stripe, work.retries);
+        let time = inner.timing.read_time_for(operation.priority, stripe, partial, mode);
+        let sensing = || self.store.sensing(inner.sense_seed, block, stripe, retries);
+        work.cells = inner.modelled(inner.timing.sensed_in(time, sensing));
         work.cell += work.cells;
         self.counters.retries += 1;
         self.start(inner, index, number, Use::Command, inner.timing.command);

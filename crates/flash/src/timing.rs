@@ -1,8 +1,10 @@
 //! Times of the array's operations.
 
+use crate::draw;
 use crate::geometry::BlockId;
 use crate::policy::{SchedulePolicy, SuspendPolicy};
 use crate::priority::Priority;
+use crate::quantiles::Quantiles;
 use byteway_clock::{Delay, Rate, Time};
 
 /// Times of a die and of its channel.
@@ -10,6 +12,9 @@ use byteway_clock::{Delay, Rate, Time};
 pub struct Timing {
     /// Sensing time of a page (tR), by page type; page p is of type p modulo their number.
     pub read: Vec<Delay>,
+    /// Distribution of the factor by which each sensing of a page, in any mode, takes longer than its time here; None for exactly that
+    /// time. A factor is drawn for each sensing, not for each place: quantiles are measured over reads.
+    pub read_quantiles: Option<Quantiles>,
     /// Program time of a stripe (tPROG), by page type as above.
     pub program: Vec<Delay>,
     /// How far the program time of a wordline may be from that of its type, in millionths of it. Wordlines lie evenly between the
@@ -104,6 +109,7 @@ impl Default for Timing {
     fn default() -> Self {
         Timing {
             read: vec![Delay::ZERO],
+            read_quantiles: None,
             program: vec![Delay::ZERO],
             program_spread_ppm: 0,
             erase: Delay::ZERO,
@@ -141,6 +147,26 @@ pub enum TimingError {
     NoSuspend,
 }
 
+/// A sensing of a page, one of all that there ever are: what [`Timing::read_quantiles`] draw by.
+#[derive(Clone, Copy)]
+pub(crate) struct Sensing {
+    /// Seed of the drive.
+    pub(crate) seed: u64,
+    pub(crate) block: BlockId,
+    pub(crate) stripe: u32,
+    /// Erases of the superblock, and its sensings since.
+    pub(crate) erases: u32,
+    pub(crate) reads: u32,
+}
+
+impl Sensing {
+    fn draw(self) -> u32 {
+        let Sensing { seed, block: BlockId(block), stripe, erases, reads } = self;
+        let place = draw::mixed(seed ^ (u64::from(block) << 32 | u64::from(stripe)));
+        (draw::mixed(place ^ (u64::from(erases) << 32 | u64::from(reads))) >> 32) as u32
+    }
+}
+
 impl Timing {
     /// Maximum time of an operation: a handful of longer ones would exceed the range of time.
     pub const DELAY_MAX: Delay = Delay::from_s(10);
@@ -168,8 +194,13 @@ impl Timing {
         let all = lists.flat_map(|(name, times)| times.iter().map(move |time| (name, *time))).chain(single);
         let all = all.chain(suspend.into_iter().flatten()).chain(slc.into_iter().flatten());
         for (name, time) in all {
-            if time > Self::DELAY_MAX {
-                return Err(TimingError::TooLong(name, time));
+            let is_read = matches!(name, "read" | "partial_read" | "map_read" | "slc.read");
+            let longest = match &self.read_quantiles {
+                Some(quantiles) if is_read => quantiles.longest(time),
+                _ => time,
+            };
+            if longest > Self::DELAY_MAX {
+                return Err(TimingError::TooLong(name, longest));
             }
         }
         if self.channel.units_per_second() < Self::CHANNEL_MIN {
@@ -207,6 +238,15 @@ impl Timing {
         }
     }
 
+    /// The time that this sensing of a page takes, whose time is `time` otherwise.
+    #[inline]
+    pub(crate) fn sensed_in(&self, time: Delay, sensing: impl FnOnce() -> Sensing) -> Delay {
+        match &self.read_quantiles {
+            None => time,
+            Some(quantiles) => quantiles.draw(time, sensing().draw()),
+        }
+    }
+
     /// Program time of a stripe of a superblock.
     pub(crate) fn program_time(&self, block: BlockId, stripe: u32, mode: Mode) -> Delay {
         // In one-bit mode each stripe is a wordline.
@@ -232,11 +272,7 @@ impl Timing {
 /// The time of a wordline, of those that are `time` on average.
 fn spread_over(time: Delay, spread_ppm: u32, BlockId(block): BlockId, wordline: u32) -> Delay {
     const WHOLE_PPM: u128 = 1_000_000;
-    // The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): neighbours have unlike times.
-    let mut draw = ((u64::from(block) << 32) | u64::from(wordline)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    draw = (draw ^ (draw >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    draw = (draw ^ (draw >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    draw ^= draw >> 31;
+    let draw = draw::mixed(u64::from(block) << 32 | u64::from(wordline));
     let spread = u128::from(spread_ppm);
     let share = WHOLE_PPM - spread + ((2 * spread * u128::from(draw >> 32)) >> 32);
     Delay::from_ps((u128::from(time.ps()) * share / WHOLE_PPM) as u64)

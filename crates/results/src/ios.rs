@@ -24,7 +24,7 @@ const NAME: &str = "ios.parquet";
 const ROWS: usize = 1 << 16;
 
 /// Names of [`Kind`](byteway_workload::Kind)s, in their order.
-const KINDS: [&str; 3] = ["read", "write", "trim"];
+pub(crate) const KINDS: [&str; 3] = ["read", "write", "trim"];
 
 /// Writes the I/O log.
 pub struct IoRecorder {

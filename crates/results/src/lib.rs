@@ -25,7 +25,7 @@
 //! | [`interval`] | the 95 % interval of a mean, by Student's t |
 //! | [`replicates`] | one scenario with several seeds: the seeds, and the means |
 //! | `run_result.rs` | [`RunResult`]: what a comparison stores of a run |
-//! | [`results`] | the summary with time series, distributions and wear; `results.parquet` |
+//! | [`results`] | the summary with time series, distributions and wear; `results.parquet`, `latency.parquet` |
 //! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks over time |
 //! | `columns.rs` | the common part of the Parquet files |
 //! | [`output`] | the output directory, and standard output |
@@ -88,7 +88,7 @@ pub use upkeep::upkeep;
 pub use verbs::{Operated, VerbRecorder};
 pub use wear::wear;
 
-use crate::results::Curve;
+use crate::results::Distribution;
 use crate::summary::{
     ClockKind, ErrorRow, JobSummary, KvSummary, SpanRow, Summary, Verification, WaitRow, span_rows, wait_rows,
 };
@@ -436,9 +436,9 @@ impl Meter {
     }
 
     /// Latency distributions of the measured part.
-    pub fn curves(&self, plans: &[JobPlan]) -> Vec<Curve> {
+    pub fn distributions(&self, plans: &[JobPlan]) -> Vec<Distribution> {
         let jobs = self.jobs.borrow();
-        jobs.iter().zip(plans).flat_map(|(job, plan)| job.latencies.curves(&plan.name)).collect()
+        jobs.iter().zip(plans).flat_map(|(job, plan)| job.latencies.distributions(&plan.name)).collect()
     }
 
     /// The summary as known on the host's side, over the measured part of the jobs in `part`. Names, and

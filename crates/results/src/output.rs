@@ -21,9 +21,10 @@ use tempfile::{NamedTempFile, TempPath};
 use byteway_text::error::InputError;
 
 /// The files that commands write to an output directory.
-pub const RESULTS: [&str; 13] = [
+pub const RESULTS: [&str; 14] = [
     "summary.json",
     "results.parquet",
+    "latency.parquet",
     "report.html",
     "ios.parquet",
     "spans.json",

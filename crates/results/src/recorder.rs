@@ -1,8 +1,9 @@
 //! The latency recorders, one for each job and kind, over the whole measured part.
 
 use hdrhistogram::Histogram;
+use hdrhistogram::iterators::IterationValue;
 
-use crate::results::Curve;
+use crate::results::Distribution;
 use crate::summary::{JobSummary, KindSummary, Latency, SplitSummary};
 use byteway_text::number::{ns, per_second, ratio};
 use byteway_workload::Kind;
@@ -35,6 +36,14 @@ impl Recorder {
         self.sum_ps += u128::from(latency_ps);
     }
 
+    /// Latencies and their numbers, as in [`Distribution::counts`].
+    fn counts(&self) -> Option<Vec<(u64, u64)>> {
+        let (histogram, most_ns) = (self.histogram.as_ref()?, self.most_ns());
+        let bucket =
+            |bucket: IterationValue<u64>| (bucket.value_iterated_to().min(most_ns), bucket.count_at_value());
+        Some(histogram.iter_recorded().map(bucket).collect())
+    }
+
     /// Exact maximum latency; the histogram only knows the upper bound of its bucket.
     fn most_ns(&self) -> u64 {
         self.max_ps.div_ceil(1000)
@@ -62,34 +71,6 @@ impl Recorder {
             },
         })
     }
-}
-
-/// The cumulative distribution of a histogram: a point for about every 128th of the I/Os, and in the tail for
-/// every 16th of those that remain. Both ends of flat stretches are kept, so that a jump looks like one.
-fn curve(histogram: &Histogram<u64>, most_ns: u64) -> Vec<(f64, f64)> {
-    let all = u128::from(histogram.len());
-    let mut points = Vec::new();
-    let (mut passed, mut kept) = (0u128, 0u128);
-    let mut last = None;
-    for bucket in histogram.iter_recorded() {
-        let count = u128::from(bucket.count_at_value());
-        let latency_ns = bucket.value_iterated_to().min(most_ns) as f64;
-        let dense = |from: u128, to: u128| (to - from) * 128 >= all || (to - from) * 16 >= all - from;
-        if let Some(last) = last.take().filter(|_| dense(passed, passed + count)) {
-            points.push(last);
-            kept = passed;
-        }
-        passed += count;
-        let point = (latency_ns, passed as f64 / all as f64);
-        if kept == 0 || dense(kept, passed) {
-            points.push(point);
-            kept = passed;
-        } else {
-            last = Some(point);
-        }
-    }
-    points.extend(last);
-    points
 }
 
 /// Collects the latencies of a job's I/Os.
@@ -128,14 +109,13 @@ impl JobRecorder {
         self.read.ios + self.write.ios + self.trim.ios
     }
 
-    /// The latency distributions: a curve for each kind that occurred.
-    pub fn curves(&self, name: &str) -> Vec<Curve> {
+    /// The latency distributions: one for each kind that occurred.
+    pub fn distributions(&self, name: &str) -> Vec<Distribution> {
         let kinds = [(Kind::Read, &self.read), (Kind::Write, &self.write), (Kind::Trim, &self.trim)];
-        let curves = kinds.into_iter().filter_map(|(kind, recorder)| {
-            let points = curve(recorder.histogram.as_ref()?, recorder.most_ns());
-            Some(Curve { job: name.to_owned(), kind, points })
+        let distributions = kinds.into_iter().filter_map(|(kind, recorder)| {
+            Some(Distribution { job: name.to_owned(), kind, counts: recorder.counts()? })
         });
-        curves.collect()
+        distributions.collect()
     }
 
     /// The job's figures over `elapsed_ps`.

@@ -93,7 +93,8 @@ pub fn run_with_series(scenario: &Scenario, interrupt: &Interrupt) -> (PointOutc
     if results.summary.partial {
         return (PointOutcome::NotRun, None);
     }
-    (PointOutcome::of(RunResult { summary: results.summary, curves: results.curves }), Some(results.series))
+    let curves = results.curves();
+    (PointOutcome::of(RunResult { summary: results.summary, curves }), Some(results.series))
 }
 
 /// The reason for which a run's figures cannot be compared.

@@ -603,7 +603,7 @@ impl RunContext {
         let meter = &play.meter;
         let mut now: Vec<Sample> = self.snapshots().iter().map(Sample::from).collect();
         let recorded = meter.series(self.clock.now(), &mut now);
-        let curves = meter.curves(&scenario.jobs);
+        let distributions = meter.distributions(&scenario.jobs);
         let measured: Vec<Measured<'_>> = (0..scenario.drives.len())
             .map(|drive| Measured {
                 plan: &scenario.drives[drive].plan,
@@ -650,7 +650,7 @@ impl RunContext {
             summary.notes.extend(steadiness::other_spare(scenario, 0, collected));
             let wear = ends.into_iter().next().map(|end| end.wear);
             let series = recorded.series;
-            return Ok(Results { summary, series, curves, wear, drives: Vec::new() });
+            return Ok(Results { summary, series, distributions, wear, drives: Vec::new() });
         }
         for (drive, own) in recorded.drives.iter().enumerate() {
             let of_drive = RunPart::Drive(drive);
@@ -678,7 +678,7 @@ impl RunContext {
         }
         let drives = recorded.drives.into_iter().zip(ends);
         let drives = drives.map(|(series, end)| DriveResults { series, wear: end.wear }).collect();
-        Ok(Results { summary, series: recorded.series, curves, wear: None, drives })
+        Ok(Results { summary, series: recorded.series, distributions, wear: None, drives })
     }
 
     /// Figures of the measured part: of all drives, or of one with its jobs.

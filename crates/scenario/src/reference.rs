@@ -140,6 +140,10 @@ impl<'a> Reference<'a> {
     /// Describes a value of a JSON type.
     fn plain(&mut self, key: &str, kind: &Value, value: &'a Value) -> String {
         match kind.as_str() {
+            Some("array") if value["prefixItems"].is_array() => {
+                let items = value["prefixItems"].as_array().into_iter().flatten();
+                format!("[{}]", items.map(|item| self.value(key, item)).collect::<Vec<_>>().join(", "))
+            }
             Some("array") => format!("list of {}", self.value(key, &value["items"])),
             Some("object") if value["additionalProperties"].is_object() => {
                 format!("table of {}", self.value(key, &value["additionalProperties"]))

@@ -333,7 +333,7 @@ impl BenchContext {
         played?;
         let end = self.clock.now();
         let series = play.meter.series(end, &mut []).series;
-        let curves = play.meter.curves(&plans);
+        let distributions = play.meter.distributions(&plans);
         let measured = play.meter.summary(&plans, RunPart::Whole, bench.verify, end);
         notes.insert(0, described(plan));
         let queues = u32::from(driver.queues_granted());
@@ -381,7 +381,7 @@ impl BenchContext {
             notes,
             ..measured
         };
-        Ok(Results { summary, series, curves, wear: None, drives: Vec::new() })
+        Ok(Results { summary, series, distributions, wear: None, drives: Vec::new() })
     }
 
     /// See [`pace`]; also `None` if no path leads to the drive now.

@@ -413,6 +413,7 @@ fn timing(spec: &DriveSpec) -> Timing {
         schedule,
         suspend_policy,
         read: (0..types).map(|of| Delay::from_us(9 + 4 * of)).collect(),
+        read_quantiles: None,
         program: (0..types).map(|of| Delay::from_us(47 + 31 * of)).collect(),
         program_spread_ppm: 0, // kept plans are of wordlines that are alike
         erase: Delay::from_us(290),

@@ -182,7 +182,7 @@ pub(super) struct Arguments {
     /// Seed of the addresses.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write summary.json and results.parquet to DIR, which is created if necessary.
+    /// Write summary.json, results.parquet and latency.parquet to DIR, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Output format.

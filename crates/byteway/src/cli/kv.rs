@@ -211,7 +211,7 @@ struct Bench {
     /// Print the scenario instead of running it.
     #[arg(long)]
     scenario: bool,
-    /// Write summary.json, results.parquet and report.html to DIR, which is created if necessary.
+    /// Write summary.json, results.parquet, latency.parquet and report.html to DIR, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Output format.

@@ -70,7 +70,7 @@ pub(super) struct Arguments {
     /// Number of replicates run in parallel. Default: one per processor. The results do not depend on it.
     #[arg(long, value_name = "N", requires = "repeat", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Write summary.json, results.parquet (time series) and report.html to DIR, which is created if necessary.
+    /// Write summary.json, results.parquet (time series), latency.parquet (distributions) and report.html to DIR, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Also write ios.parquet: every measured I/O with the phases of its latency.

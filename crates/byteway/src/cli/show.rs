@@ -48,6 +48,7 @@ pub(super) fn show(
         let mut files = vec![
             output.made("summary.json", summary.to_json().as_bytes()),
             results.to_parquet().and_then(|bytes| output.made("results.parquet", &bytes)),
+            results.to_latency_parquet().and_then(|bytes| output.made("latency.parquet", &bytes)),
         ];
         files.extend(page.map(|page| output.made("report.html", page.render().as_bytes())));
         let files = files.into_iter().map(|file| file.map_err(anyhow::Error::from)).chain(records);

@@ -90,7 +90,7 @@ fn four_drives_give_what_each_gives_alone() {
         assert!(((busy - busy_alone) * elapsed_ns).abs() < 7.0 + elapsed_ns * 1e-6, "{busy} {busy_alone}");
         let name = Some(drive.0.to_owned());
         assert_eq!(part.summary.to_json(), Summary { drive: name, ..alone.summary.clone() }.to_json());
-        assert_eq!(part.curves, alone.curves, "{}", drive.0);
+        assert_eq!(part.distributions, alone.distributions, "{}", drive.0);
         assert_eq!(part.wear, alone.wear, "{}", drive.0);
         // The run continues after the drive's own jobs, so the last step differs.
         let (own, others) = (&part.series.points, &alone.series.points);

@@ -182,11 +182,12 @@ fn warming_up_is_in_the_series() {
 #[test]
 fn curves_rise_to_one_through_the_percentiles() {
     let results = results(&mix());
-    let kinds: Vec<_> = results.curves.iter().map(|curve| (curve.job.as_str(), curve.kind)).collect();
+    let curves = results.curves();
+    let kinds: Vec<_> = curves.iter().map(|curve| (curve.job.as_str(), curve.kind)).collect();
     let expected =
         [("mix", Kind::Read), ("mix", Kind::Write), ("trims", Kind::Trim), ("arrivals", Kind::Read)];
     assert_eq!(kinds, expected);
-    let points = &results.curves[0].points;
+    let points = &curves[0].points;
     assert!((100..1000).contains(&points.len()), "{}", points.len());
     assert!(points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1), "{points:?}");
     let latency = crate::common::reads(&results.summary).latency;
@@ -273,6 +274,45 @@ fn results_parquet_holds_the_series() {
         let column = batches[0].column_by_name(name).expect("it is there");
         assert_eq!(column.null_count(), column.len(), "{name}");
     }
+}
+
+// A distribution that misses I/Os, or names another job, contradicts the summary next to it.
+#[test]
+fn latency_parquet_holds_every_io_once() {
+    let results = results(&mix());
+    let (batches, _, about) = read(results.to_latency_parquet().expect("it is written"));
+    let (jobs, kinds) = (words(&batches, "job"), words(&batches, "kind"));
+    let (latencies, ios) = (counts(&batches, "latency_ns"), counts(&batches, "ios"));
+    let shares = doubles(&batches, "cumulative_share");
+    let summary = &results.summary;
+    let all = summary.jobs.iter().flat_map(|job| {
+        [("read", &job.read), ("write", &job.write), ("trim", &job.trim)]
+            .map(|(kind, of)| (&job.name, kind, of))
+    });
+    let mut rows = 0;
+    for (job, kind, found) in all {
+        let of_kind: Vec<usize> =
+            (0..ios.len()).filter(|row| jobs[*row] == *job && kinds[*row] == kind).collect();
+        let Some(found) = found else {
+            assert!(of_kind.is_empty(), "{job} {kind}");
+            continue;
+        };
+        rows += of_kind.len();
+        assert_eq!(of_kind.iter().map(|row| ios[*row]).sum::<u64>(), found.ios, "{job} {kind}");
+        assert!(
+            of_kind
+                .windows(2)
+                .all(|pair| latencies[pair[0]] < latencies[pair[1]] && shares[pair[0]] < shares[pair[1]])
+        );
+        let (last, latency) = (of_kind[of_kind.len() - 1], &found.latency);
+        assert_eq!((shares[last], latencies[last]), (1.0, latency.max_ns.ceil() as u64));
+        for (share, ns) in [(0.5, latency.p50_ns), (0.99, latency.p99_ns), (0.999, latency.p99_9_ns)] {
+            let at = of_kind.iter().find(|row| shares[**row] >= share).map(|row| latencies[*row]);
+            assert_eq!(at, Some(ns), "{job} {kind}, {share}");
+        }
+    }
+    assert_eq!(rows, ios.len(), "every row is of a job and a kind of the summary");
+    assert!(about.contains(&("byteway.content".to_owned(), "latencies".to_owned())));
 }
 
 fn picos(ns: f64) -> u128 {

@@ -80,7 +80,7 @@ fn the_binary_writes_the_same_bytes_wherever_it_runs() {
                 .output()
                 .unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let files = ["summary.json", "results.parquet", "report.html", "ios.parquet"];
+            let files = ["summary.json", "results.parquet", "latency.parquet", "report.html", "ios.parquet"];
             let files = files.map(|name| std::fs::read(out.join(name)).unwrap());
             assert_eq!(std::fs::read_dir(&out).unwrap().count(), files.len(), "nothing else is left there");
             (output.stdout, files)
@@ -88,9 +88,10 @@ fn the_binary_writes_the_same_bytes_wherever_it_runs() {
         .collect();
     assert!(results[0] == results[1]);
     let found = crate::common::results(SCENARIO);
-    let [summary, series, ..] = &results[0].1;
+    let [summary, series, latencies, ..] = &results[0].1;
     assert_eq!(summary, found.summary.to_json().as_bytes(), "the binary runs what the library runs");
     assert!(series == &found.to_parquet().unwrap(), "and measures the same");
+    assert!(latencies == &found.to_latency_parquet().unwrap());
 }
 
 /// The first I/Os of each worker of a job.

@@ -20,7 +20,7 @@ pub use content::{BaseContent, Batch, Blank, Dump, NO_LPA, Outdated, Spare};
 
 use crate::failure::Cells;
 use crate::geometry::{BlockId, Geometry, Ppa};
-use crate::timing::Mode;
+use crate::timing::{Mode, Sensing};
 use block::{BASE, Block, OngoingChange};
 use byteway_clock::Inbox;
 use byteway_content::Content;
@@ -137,6 +137,12 @@ impl Store {
     /// Sensings of a superblock since its erase.
     pub(crate) fn reads(&self, block: BlockId) -> u32 {
         self.blocks[block.0 as usize].reads
+    }
+
+    /// The next sensing of a stripe, or the one after `retries` more: these count when the read ends.
+    pub(crate) fn sensing(&self, seed: u64, block: BlockId, stripe: u32, retries: u8) -> Sensing {
+        let reads = self.reads(block).wrapping_add(u32::from(retries));
+        Sensing { seed, block, stripe, erases: self.erases(block), reads }
     }
 
     /// Adds `times` sensings.

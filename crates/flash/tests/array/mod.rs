@@ -11,6 +11,7 @@ mod owners;
 mod physics;
 mod policies;
 mod power;
+mod quantiles;
 mod rules;
 mod saturation;
 mod suspend;

@@ -3,7 +3,7 @@
 use crate::array::fixture::{Dice, GEOMETRY, batch, medium, stamp, timing};
 use byteway_clock::{Clock, Delay, Executor, Time};
 use byteway_flash::{
-    BlockId, Flash, FlashConfig, Mode, Priority, Reliability, SlcTiming, SuspendTiming, Timing,
+    BlockId, CellErrors, Flash, FlashConfig, Mode, Priority, Reliability, SlcTiming, SuspendTiming, Timing,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,8 +21,10 @@ fn owners_of_superblocks_agree_with_themselves_at_any_time() {
         let timing = Timing { suspend, cache_read: seed % 2 == 0, slc, ..timing() };
         // About half of the reads are retried, and none is lost.
         let mut reliability =
-            Reliability { spread: 0.3, correctable: 10, retry_steps: 64, ..Reliability::tlc() };
+            Reliability { spread: 0.3, correctable: 200, retry_steps: 64, ..Reliability::tlc() };
         reliability.cells.disturb = 0.0;
+        // Within milliseconds.
+        (reliability.cells.shift, reliability.cells.shift_onset) = (0.5, CellErrors::SHIFT_ONSET_MIN);
         let reliability = Some(reliability).filter(|_| seed % 4 > 1);
         let config = FlashConfig { reliability, ..timing.into() };
         let executor = Executor::new();

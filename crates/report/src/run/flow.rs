@@ -4,7 +4,7 @@ use super::kinds::{kinds, plural};
 use super::percent;
 use super::steps::{Steps, ios};
 use crate::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use byteway_results::results::{Curve, Flow, JobPoint, Results};
+use byteway_results::results::{Curve, Distribution, Flow, JobPoint, Results};
 use byteway_results::summary::Summary;
 use byteway_text::table::time;
 use byteway_workload::Kind;
@@ -119,7 +119,7 @@ pub(super) fn latency(steps: &Steps, results: &Results) -> Section {
     );
     section = section.table(results.summary.latency().into());
 
-    let shown: Vec<&Curve> = results.curves.iter().take(LINES_MAX).collect();
+    let shown: Vec<Curve> = results.distributions.iter().take(LINES_MAX).map(Distribution::curve).collect();
     let mut whole = Chart::new(
         Axis::log("latency", Unit::Nanoseconds),
         Axis::linear("cumulative share of I/Os", Unit::Share).range(0.0, 1.0),
@@ -147,9 +147,9 @@ pub(super) fn latency(steps: &Steps, results: &Results) -> Section {
              The end of a line is the slowest I/O.",
             tail,
         ));
-    if results.curves.len() > shown.len() {
-        let left = results.curves.len() - shown.len();
-        section = section.text(format!("{left} more curves are omitted; the table has their percentiles."));
+    if results.distributions.len() > shown.len() {
+        let left = results.distributions.len() - shown.len();
+        section = section.text(format!("{left} more curves are omitted; the table has their percentiles, latency.parquet the whole of them."));
     }
 
     let any =

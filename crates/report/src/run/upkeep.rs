@@ -119,7 +119,7 @@ fn cells(mut section: Section, steps: &Steps, upkeep: &UpkeepSummary) -> Section
         let (x, y) = (Axis::names("retries per read", names), Axis::linear("reads", Unit::Count));
         section = section.figure(Figure::new(
             "Retries per read",
-            "Flash reads by number of retries. Reads without retries are not shown.",
+            "Flash reads by number of retries. Reads without retries are not shown; 32 is 32 or more.",
             Chart::new(x, y).labelled_bars("", Ink::nth(0), values, labels),
         ));
     }

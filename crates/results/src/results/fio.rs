@@ -21,7 +21,7 @@ const KINDS: [(&str, Kind); 3] = [("read", Kind::Read), ("write", Kind::Write), 
 impl Results {
     /// The jobs as `fio --output-format=json` prints them. `scenario` is that of the run.
     pub fn to_fio_json(&self, scenario: &Scenario) -> String {
-        let summary = &self.summary;
+        let (summary, curves) = (&self.summary, self.curves());
         let job = |(number, job): (usize, &JobSummary)| {
             let plan = scenario.jobs.iter().find(|plan| plan.name == job.name);
             let mut out = json!({
@@ -39,7 +39,7 @@ impl Results {
                     Kind::Trim => &job.trim,
                 };
                 let own = |curve: &&Curve| curve.job == job.name && curve.kind == kind;
-                out[name] = side(of_job.as_ref(), self.curves.iter().find(own));
+                out[name] = side(of_job.as_ref(), curves.iter().find(own));
             }
             out
         };

@@ -1,10 +1,11 @@
 //! The results of a run, for people and programs: the summary, the time series, the latency distributions,
-//! and the wear of the flash. `summary.json` is the summary, `results.parquet` the series, and `report.html`
-//! shows all of it.
+//! and the wear of the flash. `summary.json` is the summary, `results.parquet` the series, `latency.parquet` the distributions, and
+//! `report.html` shows all of it.
 //!
 //! Shares are fractions of 1; times are in nanoseconds of the run's clock.
 
 pub mod batches;
+mod distribution;
 mod fio;
 mod parquet;
 pub mod steadiness;
@@ -12,7 +13,7 @@ pub mod steadiness;
 use serde::{Deserialize, Serialize};
 
 use crate::summary::Summary;
-use byteway_workload::Kind;
+pub use distribution::{Curve, Distribution};
 
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,8 +22,8 @@ pub struct Results {
     pub summary: Summary,
     /// The time series, including warm-up.
     pub series: Series,
-    /// Latency distributions of the measured part: one curve for each job and kind that occurred.
-    pub curves: Vec<Curve>,
+    /// Latency distributions of the measured part: one for each job and kind that occurred.
+    pub distributions: Vec<Distribution>,
     /// Wear of the flash at the end; `None` if another process serves the drive, or there are several.
     pub wear: Option<Wear>,
     /// With several drives: the rest of each drive's results, in the order of [`Summary::drives`].
@@ -43,15 +44,22 @@ impl Results {
     /// drive.
     pub fn each_drive(&self) -> impl Iterator<Item = Results> {
         self.summary.drives.iter().zip(&self.drives).map(|(summary, drive)| {
-            let is_own = |curve: &&Curve| summary.jobs.iter().any(|job| job.name == curve.job);
+            let is_own = |found: &&Distribution| summary.jobs.iter().any(|job| job.name == found.job);
             Results {
                 summary: summary.clone(),
                 series: drive.series.clone(),
-                curves: self.curves.iter().filter(is_own).cloned().collect(),
+                distributions: self.distributions.iter().filter(is_own).cloned().collect(),
                 wear: Some(drive.wear.clone()),
                 drives: Vec::new(),
             }
         })
+    }
+
+    /// With several drives: the name and the results of a job's drive.
+    fn drive_of_job(&self, job: &str) -> Option<(&str, &DriveResults)> {
+        let each = self.summary.drives.iter().zip(&self.drives);
+        let mut own = each.filter(|(_, drive)| drive.series.jobs.iter().any(|name| name == job));
+        own.next().and_then(|(summary, drive)| Some((summary.drive.as_deref()?, drive)))
     }
 }
 
@@ -180,18 +188,6 @@ pub struct Crossing {
     pub payload_bytes: u64,
     /// Bytes with headers, CRC and framing.
     pub wire_bytes: u64,
-}
-
-/// The cumulative latency distribution of one kind of I/O of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Curve {
-    /// Name of the job.
-    pub job: String,
-    /// Reads, writes or trims.
-    pub kind: Kind,
-    /// Latency, and share of the I/Os up to it: both ascending, the last share 1. At most a few hundred
-    /// points, dense in the tail.
-    pub points: Vec<(f64, f64)>,
 }
 
 /// Erase counts of superblocks. Erases before the run count if the scenario sets the drive's wear;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
 
-use super::{DrivePoint, DriveResults, HostPoint, JobPoint, Point, Results};
+use super::{DrivePoint, HostPoint, JobPoint, Point, Results};
 use crate::columns::{self, Column};
 use crate::output::OutputError;
 use crate::summary::{ClockKind, Summary};
@@ -114,7 +114,7 @@ impl Results {
     pub fn to_parquet(&self) -> Result<Vec<u8>, OutputError> {
         let rows = self.to_batch()?;
         let mut out = Vec::new();
-        let mut writer = columns::writer(&mut out, &rows.schema(), &about(&self.summary))?;
+        let mut writer = columns::writer(&mut out, &rows.schema(), &about(&self.summary, "series"))?;
         writer.write(&rows)?;
         writer.close()?;
         Ok(out)
@@ -131,13 +131,7 @@ impl Results {
 
     fn rows(&self) -> Vec<Row<'_>> {
         // By job: its drive.
-        let drives: Vec<Option<(&str, &DriveResults)>> = (self.series.jobs.iter())
-            .map(|job| {
-                let each = self.summary.drives.iter().zip(&self.drives);
-                let mut own = each.filter(|(_, drive)| drive.series.jobs.contains(job));
-                own.next().and_then(|(summary, drive)| Some((summary.drive.as_deref()?, drive)))
-            })
-            .collect();
+        let drives: Vec<_> = self.series.jobs.iter().map(|job| self.drive_of_job(job)).collect();
         let steps = self.series.points.iter().enumerate();
         let rows = steps.flat_map(|(step, point)| {
             let jobs = self.series.jobs.iter().zip(&point.jobs).zip(&drives);
@@ -208,7 +202,7 @@ fn schema(has_several_drives: bool, has_host: bool) -> SchemaRef {
 }
 
 /// Metadata of the file.
-fn about(summary: &Summary) -> Vec<(&'static str, String)> {
+pub(super) fn about(summary: &Summary, content: &str) -> Vec<(&'static str, String)> {
     let clock = match summary.clock {
         ClockKind::Virtual => "virtual",
         ClockKind::Wall => "wall",
@@ -218,7 +212,7 @@ fn about(summary: &Summary) -> Vec<(&'static str, String)> {
         Completion::Interrupt => "interrupt",
     };
     vec![
-        ("byteway.content", "series".to_owned()),
+        ("byteway.content", content.to_owned()),
         ("byteway.version", summary.byteway.clone()),
         ("byteway.scenario", summary.scenario.clone()),
         ("byteway.seed", summary.seed.to_string()),
@@ -230,4 +224,4 @@ fn about(summary: &Summary) -> Vec<(&'static str, String)> {
 }
 
 /// Suffixes of column names.
-const UNITS: &str = "_ns: nanoseconds of the run's clock; _bytes: bytes; busy: fractions of 1";
+const UNITS: &str = "_ns: nanoseconds of the run's clock; _bytes: bytes; busy, _share: fractions of 1";

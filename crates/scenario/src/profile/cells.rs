@@ -8,8 +8,8 @@ use super::policy_name::{self, by_default, is_default};
 use super::{Flash, delay};
 use byteway_clock::{Delay, Rate};
 use byteway_firmware::policy;
-use byteway_flash::{ChannelOrder, SlcTiming, SuspendTiming, Timing};
-use byteway_text::units::Picos;
+use byteway_flash::{ChannelOrder, Quantiles, QuantilesError, SlcTiming, SuspendTiming, Timing};
+use byteway_text::units::{Percent, Picos};
 
 /// Priority of dies that wait for a channel.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,10 @@ pub(super) enum ChannelOrderWord {
     /// Read data, then everything that begins an operation, in order of arrival.
     DataOutFirst,
 }
+
+/// A quantile of the time of a read: share of the reads, and factor of the time that they are not above.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantile(pub Percent, pub f64);
 
 /// Blocks that store one bit per cell: fast to program, and later folded into the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,6 +68,8 @@ impl Flash {
         let delays = |times: &[Picos]| -> Vec<Delay> { times.iter().map(|time| delay(*time)).collect() };
         Timing {
             read: delays(&self.read),
+            // They were checked.
+            read_quantiles: self.quantiles().ok().flatten(),
             partial_read: self.read_partial.as_deref().map(delays),
             map_read: self.read_map.map(delay),
             program: delays(&self.program),
@@ -86,6 +92,16 @@ impl Flash {
             }),
             ..Timing::default()
         }
+    }
+
+    /// Quantiles of the time of a read, if any.
+    pub(super) fn quantiles(&self) -> Result<Option<Quantiles>, QuantilesError> {
+        let given = |quantiles: &Vec<Quantile>| {
+            Quantiles::new(
+                &quantiles.iter().map(|Quantile(share, factor)| (share.0, *factor)).collect::<Vec<_>>(),
+            )
+        };
+        self.read_quantiles.as_ref().map(given).transpose()
     }
 
     /// Bit errors and failures of the cells, if any.

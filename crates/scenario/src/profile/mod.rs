@@ -43,7 +43,7 @@ pub use bridge::{Bridge, SmallWrites};
 pub use catalog::{
     DriveEntry, HostEntry, NetworkEntry, all_texts, drive_entries, host_entries, network_entries, text_of,
 };
-pub use cells::{Slc, Suspend};
+pub use cells::{Quantile, Slc, Suspend};
 pub use collection::Collection;
 pub use completion::Completion;
 pub use csd::CsdStore;
@@ -544,7 +544,12 @@ pub struct Flash {
     pub command: Picos,
     /// Time to read a page into the die's register, for each page type in turn.
     pub read: Vec<Picos>,
-    /// The same for at most 4 KiB of the page. Default: as `read`.
+    /// Measured quantiles of the time of a read, relative to `read` (and `read_partial`, `read_map`, `slc.read`): pairs of a share of the reads
+    /// and the factor that they are not above, from `"0 %"` to `"100 %"`, such as `[["0 %", 0.9], ["50 %", 1], ["99 %", 1.3], ["100 %", 2]]`.
+    /// Between two of them the distribution is a straight line. Each read of a page draws anew. At most 64. Default: all reads take `read`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_quantiles: Option<Vec<Quantile>>,
+    /// As `read`, for at most 4 KiB of the page. Default: as `read`.
     #[serde(default)]
     pub read_partial: Option<Vec<Picos>>,
     /// Time to read a page of the map, where the firmware keeps these in faster pages. Default: as any page.
@@ -993,6 +998,10 @@ impl Profile {
         if let Some(time) = flash.read_map {
             within("flash.read_map", time, Picos(1), SECOND)?;
         }
+        flash.quantiles().map_err(|error| {
+            let help = "give pairs of a share and a factor, both ascending, from \"0 %\" to \"100 %\"";
+            fault("flash.read_quantiles", format!("`flash.read_quantiles`: {error}"), help)
+        })?;
         page_times("flash.program", &flash.program, if flash.program.len() == 1 { 1 } else { types })?;
         within(
             "firmware.write_buffer",

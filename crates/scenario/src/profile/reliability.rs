@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{KeyError, fault, within};
 use byteway_flash::reliability::CellErrors;
+use byteway_text::units::Age;
+
+const ONSET_MAX: Age = Age(CellErrors::SHIFT_ONSET_MAX as u64 * 86_400);
 
 /// Bit errors that grow with wear, age and reads; read retries; programs and erases that fail on worn cells.
 /// Omitted keys have the values of the kind of cells.
@@ -14,7 +17,7 @@ use byteway_flash::reliability::CellErrors;
 pub struct Reliability {
     /// The kind of cells.
     pub cells: CellKind,
-    /// Raw bit error rate of a page just programmed on new cells.
+    /// Raw bit error rate of a page of new cells, at the best thresholds, as all rates here.
     #[serde(default)]
     pub fresh: Option<f64>,
     /// Bit error rate added by `flash.endurance` erases.
@@ -23,12 +26,15 @@ pub struct Reliability {
     /// Exponent of its growth with erases.
     #[serde(default)]
     pub wear_exponent: Option<f64>,
-    /// Bit error rate added by a year of retention, on cells at their endurance.
+    /// Retries by which the best thresholds of new cells move away, each time that the age of their data grows by a factor of 2.718.
     #[serde(default)]
-    pub retention: Option<f64>,
-    /// Exponent of its growth with time.
+    pub shift: Option<f64>,
+    /// How much more they do after `flash.endurance` erases: 1 is twice as much.
     #[serde(default)]
-    pub retention_exponent: Option<f64>,
+    pub shift_wear: Option<f64>,
+    /// Age from which on they do: first reads are made for younger data.
+    #[serde(default)]
+    pub shift_onset: Option<Age>,
     /// Bit error rate added by 100,000 reads of the block, on cells at their endurance.
     #[serde(default)]
     pub disturb: Option<f64>,
@@ -41,10 +47,13 @@ pub struct Reliability {
     /// Variation between the units of a page: standard deviation of the logarithm of their error rate.
     #[serde(default)]
     pub spread: Option<f64>,
+    /// Standard deviation of how far their thresholds move, relative to the mean.
+    #[serde(default)]
+    pub shift_spread: Option<f64>,
     /// Read retries at shifted thresholds, at most; each takes as long as a read.
     #[serde(default)]
     pub retry_steps: Option<u32>,
-    /// Factor by which each retry reduces the error rate.
+    /// Factor by which each retry reduces the error rate, until the best thresholds are reached.
     #[serde(default)]
     pub retry_factor: Option<f64>,
     /// Probability that a program fails at twice the endurance; up to the endurance none does.
@@ -87,7 +96,7 @@ pub struct OneBit {
     pub wear: Option<f64>,
     /// As for the other cells.
     #[serde(default)]
-    pub retention: Option<f64>,
+    pub shift: Option<f64>,
     /// As for the other cells.
     #[serde(default)]
     pub disturb: Option<f64>,
@@ -103,14 +112,16 @@ impl Reliability {
             CellKind::Qlc => byteway_flash::Reliability::qlc(),
         };
         let (cells, one_bit) = (kind.cells, kind.one_bit);
+        let onset = self.shift_onset.map(|Age(seconds)| seconds as f64 / 86_400.0);
         byteway_flash::Reliability {
             cells: CellErrors {
                 endurance,
                 fresh: self.fresh.unwrap_or(cells.fresh),
                 wear: self.wear.unwrap_or(cells.wear),
                 wear_exponent: self.wear_exponent.unwrap_or(cells.wear_exponent),
-                retention: self.retention.unwrap_or(cells.retention),
-                retention_exponent: self.retention_exponent.unwrap_or(cells.retention_exponent),
+                shift: self.shift.unwrap_or(cells.shift),
+                shift_wear: self.shift_wear.unwrap_or(cells.shift_wear),
+                shift_onset: onset.unwrap_or(cells.shift_onset),
                 disturb: self.disturb.unwrap_or(cells.disturb),
                 pages: self.pages.clone().unwrap_or(cells.pages),
             },
@@ -118,12 +129,13 @@ impl Reliability {
                 endurance: self.one_bit.endurance.unwrap_or(one_bit.endurance),
                 fresh: self.one_bit.fresh.unwrap_or(one_bit.fresh),
                 wear: self.one_bit.wear.unwrap_or(one_bit.wear),
-                retention: self.one_bit.retention.unwrap_or(one_bit.retention),
+                shift: self.one_bit.shift.unwrap_or(one_bit.shift),
                 disturb: self.one_bit.disturb.unwrap_or(one_bit.disturb),
                 ..one_bit
             },
             correctable: self.correctable.unwrap_or(kind.correctable),
             spread: self.spread.unwrap_or(kind.spread),
+            shift_spread: self.shift_spread.unwrap_or(kind.shift_spread),
             retry_steps: self.retry_steps.unwrap_or(kind.retry_steps),
             retry_factor: self.retry_factor.unwrap_or(kind.retry_factor),
             program_failures: self.program_failures.unwrap_or(kind.program_failures),
@@ -135,17 +147,18 @@ impl Reliability {
         let rates = [
             ("fresh", self.fresh),
             ("wear", self.wear),
-            ("retention", self.retention),
             ("disturb", self.disturb),
             ("one_bit.fresh", self.one_bit.fresh),
             ("one_bit.wear", self.one_bit.wear),
-            ("one_bit.retention", self.one_bit.retention),
             ("one_bit.disturb", self.one_bit.disturb),
         ];
         let bounds = [
             ("wear_exponent", self.wear_exponent, 0.1, 10.0),
-            ("retention_exponent", self.retention_exponent, 0.1, 10.0),
+            ("shift", self.shift, 0.0, CellErrors::SHIFT_MAX),
+            ("one_bit.shift", self.one_bit.shift, 0.0, CellErrors::SHIFT_MAX),
+            ("shift_wear", self.shift_wear, 0.0, CellErrors::SHIFT_WEAR_MAX),
             ("spread", self.spread, 0.0, 2.0),
+            ("shift_spread", self.shift_spread, 0.0, 1.0),
             ("retry_factor", self.retry_factor, 0.0, 1.0),
             ("program_failures", self.program_failures, 0.0, 1.0),
             ("erase_failures", self.erase_failures, 0.0, 1.0),
@@ -155,6 +168,9 @@ impl Reliability {
             if let Some(value) = value {
                 within(&format!("flash.reliability.{key}"), value, low, high)?;
             }
+        }
+        if let Some(onset) = self.shift_onset {
+            within("flash.reliability.shift_onset", onset, Age(1), ONSET_MAX)?;
         }
         if let Some(bits) = self.correctable {
             within("flash.reliability.correctable", bits, 1, 32_768)?;

@@ -144,7 +144,7 @@ impl PairsBench {
         played?;
         let end = clock.now();
         let series = play.meter.series(end, &mut []).series;
-        let curves = play.meter.curves(&plans);
+        let distributions = play.meter.distributions(&plans);
         let measured =
             play.meter.summary(&plans, RunPart::Whole, plans.iter().any(|plan| plan.verify.is_on()), end);
         let mut notes = measured.notes.clone();
@@ -173,7 +173,7 @@ impl PairsBench {
             notes,
             ..measured
         };
-        Ok(Results { summary, series, curves, wear: None, drives: Vec::new() })
+        Ok(Results { summary, series, distributions, wear: None, drives: Vec::new() })
     }
 
     /// Checks that the drive supports the requested transfer.

@@ -4,7 +4,7 @@ mod plausible;
 
 use crate::browser::{Browser, View};
 use byteway_report::{Axis, Chart, Figure, Ink, Page, Section, Unit, run_report};
-use byteway_results::results::Curve;
+use byteway_results::results::Distribution;
 use byteway_results::summary::ErrorRow;
 use std::path::{Path, PathBuf};
 
@@ -134,7 +134,7 @@ fn a_broken_report_is_found() {
 fn the_page_is_the_same_twice_and_takes_no_markup() {
     let mut results = plausible::mixed();
     results.summary.notes.push("<script>alert('a & b')</script>".to_owned());
-    results.curves[0].job = "</script><b>".to_owned();
+    results.distributions[0].job = "</script><b>".to_owned();
     let html = run_report(&plausible::scenario(), &results).render();
     assert_eq!(html, run_report(&plausible::scenario(), &results).render());
     assert!(!html.contains("alert('a & b')") && html.contains("alert('a &amp; b')"));
@@ -159,7 +159,7 @@ fn the_page_is_the_same_twice_and_takes_no_markup() {
 fn a_report_of_next_to_nothing_is_a_report() {
     let mut results = plausible::reads();
     results.series.points.clear();
-    results.curves.clear();
+    results.distributions.clear();
     let summary = &mut results.summary;
     (summary.ios, summary.iops, summary.bytes_per_second, summary.elapsed_ns) = (0, 0.0, 0.0, 0.0);
     (summary.jobs, summary.partial, summary.flash) = (Vec::new(), true, None);
@@ -197,10 +197,10 @@ fn a_large_run_is_a_page_that_opens() {
         })
         .collect();
     results.series.jobs = jobs.iter().map(|job| job.name.clone()).collect();
-    results.curves = jobs
+    results.distributions = jobs
         .iter()
-        .zip(results.curves.iter().cycle())
-        .map(|(job, curve)| Curve { job: job.name.clone(), ..curve.clone() })
+        .zip(results.distributions.iter().cycle())
+        .map(|(job, found)| Distribution { job: job.name.clone(), ..found.clone() })
         .collect();
     for point in &mut results.series.points {
         point.jobs = point.jobs.iter().copied().cycle().take(40).collect();

@@ -1,6 +1,8 @@
 //! Made-up results of a run: the report must be able to show them, regardless of what runs can produce today.
 
-use byteway_results::results::{Crossing, Curve, DrivePoint, Flow, JobPoint, Point, Results, Series, Wear};
+use byteway_results::results::{
+    Crossing, Distribution, DrivePoint, Flow, JobPoint, Point, Results, Series, Wear,
+};
 use byteway_results::summary::{
     BadBlockSummary, ClockKind, FlashSummary, JobSummary, KindSummary, Latency, LinkRow, MapCacheSummary,
     ProgramRow, ReadCacheSummary, RetrySummary, SpanRow, Summary, UpkeepSummary, Utilisation, Verification,
@@ -42,7 +44,10 @@ fn latency(typical_ns: f64) -> Latency {
     }
 }
 
-fn curve(job: &str, kind: Kind, typical_ns: f64) -> Curve {
+/// I/Os of a distribution.
+const IOS: f64 = 100_000.0;
+
+fn distribution(job: &str, kind: Kind, typical_ns: f64) -> Distribution {
     let anchors = [
         (0.8, 0.0001),
         (0.95, 0.25),
@@ -54,16 +59,24 @@ fn curve(job: &str, kind: Kind, typical_ns: f64) -> Curve {
         (45.0, 0.9999),
         (62.0, 1.0),
     ];
-    let mut points = Vec::new();
+    let mut counts = Vec::new();
+    let mut passed = 0;
+    let mut upto = |typical: f64, share: f64| {
+        let below = (share * IOS).round() as u64;
+        if below > passed {
+            counts.push(((typical_ns * typical) as u64, below - passed));
+            passed = below;
+        }
+    };
     for pair in anchors.windows(2) {
         let ((a, p), (b, q)) = (pair[0], pair[1]);
         for step in 0..30 {
             let part = f64::from(step) / 30.0;
-            points.push((typical_ns * (a + (b - a) * part), p + (q - p) * part));
+            upto(a + (b - a) * part, p + (q - p) * part);
         }
     }
-    points.push((typical_ns * 62.0, 1.0));
-    Curve { job: job.to_owned(), kind, points }
+    upto(62.0, 1.0);
+    Distribution { job: job.to_owned(), kind, counts }
 }
 
 fn kind(ios: u64, typical_ns: f64) -> KindSummary {
@@ -107,9 +120,10 @@ fn results(writes: bool) -> Results {
         job("greedy", Some(kind(180_400, 130_000.0)), writes.then(|| kind(78_300, 21_000.0))),
     ];
     let ios: u64 = jobs.iter().map(|job| job.ios).sum();
-    let mut curves = vec![curve("patient", Kind::Read, 88_000.0), curve("greedy", Kind::Read, 130_000.0)];
+    let mut distributions =
+        vec![distribution("patient", Kind::Read, 88_000.0), distribution("greedy", Kind::Read, 130_000.0)];
     if writes {
-        curves.push(curve("greedy", Kind::Write, 21_000.0));
+        distributions.push(distribution("greedy", Kind::Write, 21_000.0));
     }
     let summary = Summary {
         byteway: "0.2.0".to_owned(),
@@ -174,7 +188,7 @@ fn results(writes: bool) -> Results {
             })
             .collect(),
     };
-    Results { summary, series: series(writes), curves, wear: Some(wear), drives: Vec::new() }
+    Results { summary, series: series(writes), distributions, wear: Some(wear), drives: Vec::new() }
 }
 
 fn upkeep() -> UpkeepSummary {
