@@ -241,6 +241,6 @@ mod tests {
                 judging += usize::from(role == Role::Judge);
             }
         }
-        assert_eq!(judging, 167);
+        assert_eq!(judging, 171);
     }
 }

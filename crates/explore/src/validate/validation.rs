@@ -60,7 +60,8 @@ impl Measure {
         }
     }
 
-    pub(super) fn is(self, figure: Figure) -> bool {
+    /// Whether a figure is one of these.
+    pub fn is(self, figure: Figure) -> bool {
         match (self, figure) {
             (Measure::Throughput, Figure::Iops(_)) | (Measure::Mean, Figure::Mean(_)) => true,
             (Measure::P99, Figure::Percentile(_, share)) => share == 99.0,

@@ -7,6 +7,7 @@
 pub mod batches;
 mod distribution;
 mod fio;
+mod latencies;
 mod parquet;
 pub mod steadiness;
 
@@ -53,6 +54,11 @@ impl Results {
                 drives: Vec::new(),
             }
         })
+    }
+
+    /// The curves of the latency distributions, in the same order.
+    pub fn curves(&self) -> Vec<Curve> {
+        self.distributions.iter().map(Distribution::curve).collect()
     }
 
     /// With several drives: the name and the results of a job's drive.
