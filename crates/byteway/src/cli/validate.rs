@@ -117,7 +117,9 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let is_partial = found.iter().any(|found| found.partial);
         let whole: Vec<Errors> = found.iter().filter(|found| !found.partial).map(Errors::of).collect();
         if is_partial {
-            eprintln!("interrupted: {} of {} profiles are whole, and printed", whole.len(), found.len());
+            let said =
+                format!("interrupted: {} of {} profiles are whole, and printed\n", whole.len(), found.len());
+            eprint!("{said}");
         }
         print(match arguments.format {
             Format::Csv => csv(&whole),
