@@ -59,7 +59,7 @@ pub enum Symptom {
     /// Wrong data. In a debug build an assertion of the translation layer may fail before a host reads anything. Contents of an older state
     /// may already be released, which reads as an error, and a drive whose map is gone refuses to start.
     LostUnits,
-    /// A hang. A host that waits for a shutdown eventually gives up.
+    /// A hang. A host that waits for a shutdown, or resets a controller that has stopped, eventually gives up.
     Hang,
     /// Any.
     Any,
@@ -159,7 +159,7 @@ impl Symptom {
         match (self, failure.kind) {
             (Symptom::Any, _) => true,
             (Symptom::Hang, Kind::Hang) => true,
-            (Symptom::Hang, _) => says("was not shut down"),
+            (Symptom::Hang, _) => says("was not shut down") || says("it did not recover from a reset"),
             (_, Kind::Data) => true,
             (Symptom::Data, _) => false,
             (Symptom::LostUnits, Kind::Error) => says("Unrecovered") || says("the controller was not ready"),
