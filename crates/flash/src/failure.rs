@@ -87,7 +87,7 @@ impl FailureModel {
         let Some(part) = &self.reliability else { return };
         let stream = &mut self.streams[die as usize];
         let rate = part.error_rate(cells.mode, page, cells.erases, cells.reads);
-        let shift = part.shift(cells.mode, cells.erases, cells.age_s);
+        let shift = part.shift_after(cells.mode, cells.erases, cells.age_s);
         for (_, steps) in steps.iter_mut().enumerate().filter(|(unit, _)| mask >> unit & 1 == 1) {
             *steps = part.draw(rate, shift, stream).map_or(UNCORRECTABLE, |retries| retries as u8);
         }

@@ -158,7 +158,7 @@ impl CellErrors {
         (page * rate).min(0.5)
     }
 
-    fn shift(&self, erases: f64, age_s: f64) -> f64 {
+    fn shift_after(&self, erases: f64, age_s: f64) -> f64 {
         let wear = 1.0 + self.shift_wear * erases / f64::from(self.endurance);
         self.shift * wear * libm::log1p(age_s / (self.shift_onset * DAY_SECONDS))
     }
@@ -289,8 +289,8 @@ impl Reliability {
     }
 
     /// Steps from the thresholds of a first read to the best, for data of this age.
-    pub fn shift(&self, mode: Mode, erases: u32, age_s: f64) -> f64 {
-        self.of(mode).shift(f64::from(erases), age_s)
+    pub fn shift_after(&self, mode: Mode, erases: u32, age_s: f64) -> f64 {
+        self.of(mode).shift_after(f64::from(erases), age_s)
     }
 
     /// Probability that a program fails, after `erases` cycles.
@@ -380,10 +380,10 @@ mod tests {
         close(tlc.error_rate(Mode::Full, 1, 1500, 200_000), half * 9.0 / 7.0);
         close(tlc.error_rate(Mode::OneBit, 1, 0, 0), 1e-6);
         assert_eq!(tlc.error_rate(Mode::Full, 1, u32::MAX, u32::MAX), 0.5);
-        assert_eq!(tlc.shift(Mode::Full, 3000, 0.0), 0.0);
-        close(tlc.shift(Mode::Full, 0, DAY_SECONDS), 2.06 * libm::log(2.0));
-        close(tlc.shift(Mode::Full, 1500, 99.0 * DAY_SECONDS), 2.06 * 1.61 * libm::log(100.0));
-        close(tlc.shift(Mode::OneBit, 0, 99.0 * DAY_SECONDS), 0.4 * libm::log(100.0));
+        assert_eq!(tlc.shift_after(Mode::Full, 3000, 0.0), 0.0);
+        close(tlc.shift_after(Mode::Full, 0, DAY_SECONDS), 2.06 * libm::log(2.0));
+        close(tlc.shift_after(Mode::Full, 1500, 99.0 * DAY_SECONDS), 2.06 * 1.61 * libm::log(100.0));
+        close(tlc.shift_after(Mode::OneBit, 0, 99.0 * DAY_SECONDS), 0.4 * libm::log(100.0));
         assert_eq!(
             [1500, 3000, 6000].map(|erases| tlc.program_failure(Mode::Full, erases)),
             [0.0, 0.0, 1e-3]
@@ -407,10 +407,10 @@ mod tests {
             let end = share(worst(part.cells.endurance, 100_000));
             assert!(end < 0.55 && (end > 0.3 || pages == 1), "{end}");
             let mut stream = Rng::new(1).stream("die-0/errors");
-            let shift = part.shift(Mode::Full, 0, DAY_SECONDS);
+            let shift = part.shift_after(Mode::Full, 0, DAY_SECONDS);
             assert!((0..10_000).all(|_| part.draw(worst(0, 0), shift, &mut stream) == Some(0)));
             // And ten years after its end nearly every page can still be read.
-            let shift = part.shift(Mode::Full, part.cells.endurance, 3652.5 * DAY_SECONDS);
+            let shift = part.shift_after(Mode::Full, part.cells.endurance, 3652.5 * DAY_SECONDS);
             let rate = worst(part.cells.endurance, 0);
             let lost = (0..1000).filter(|_| part.draw(rate, shift, &mut stream).is_none()).count();
             assert!(lost < 100, "{lost}");
