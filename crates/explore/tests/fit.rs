@@ -495,9 +495,12 @@ fn an_interrupt_keeps_the_best_so_far_and_says_so() {
     assert!(not_simulated > 0, "the point held out has no part in the search");
 }
 
+/// A load: its kind, size and depth.
+type Load = (&'static str, &'static str, u32);
+
 /// A table of reads of the drive `wd-zn540` with some constants changed: small, so that a debug build fits it.
 fn table_of(hidden: &[(&str, &str)], wrong: &[(usize, f64)]) -> Measurements {
-    const LOADS: [(&str, &str, u32); 10] = [
+    const LOADS: [Load; 10] = [
         ("randread", "4k", 1),
         ("randread", "4k", 2),
         ("randread", "4k", 8),
@@ -509,8 +512,13 @@ fn table_of(hidden: &[(&str, &str)], wrong: &[(usize, f64)]) -> Measurements {
         ("randread", "16k", 2),
         ("randread", "16k", 8),
     ];
+    table_of_loads(&LOADS, hidden, wrong)
+}
+
+/// The same of these loads.
+fn table_of_loads(loads: &[Load], hidden: &[(&str, &str)], wrong: &[(usize, f64)]) -> Measurements {
     let mut table = "name,rw,bs,iodepth,metric,value,unit\n".to_owned();
-    for (number, (rw, bs, iodepth)) in LOADS.into_iter().enumerate() {
+    for (number, (rw, bs, iodepth)) in loads.iter().enumerate() {
         let text = format!(
             "[drive]\nprofile = 'wd-zn540'\nprecondition = 'filled'\n[host]\nprofile = '{HOST}'\nverify = false\n\
              [measure]\nwarmup = 100\n[[job]]\nrw = '{rw}'\nbs = '{bs}'\niodepth = {iodepth}\ncount = 2100\n"
@@ -522,7 +530,8 @@ fn table_of(hidden: &[(&str, &str)], wrong: &[(usize, f64)]) -> Measurements {
         let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
         let session = Session { progress: &mut Progress::hidden(), interrupt: &Interrupt::default() };
         let summary = run(&scenario, session).unwrap().summary;
-        let mean = summary.jobs[0].read.as_ref().unwrap().latency.mean_ns;
+        let job = &summary.jobs[0];
+        let mean = job.read.as_ref().or(job.write.as_ref()).unwrap().latency.mean_ns;
         let factor = wrong.iter().find(|(at, _)| *at == number).map_or(1.0, |(_, factor)| *factor);
         table += &format!("point {number},{rw},{bs},{iodepth},mean,{},us\n", mean * factor / 1e3);
     }
@@ -542,6 +551,41 @@ fn fitted_on(measurements: Measurements, setup: Setup) -> Fit {
     let hold_out = HoldOut::Named(Vec::new());
     fit(Request { hold_out, ..request(measurements, setup, &interrupt) })
         .unwrap_or_else(|error| panic!("{error}"))
+}
+
+// Of a drive that merges parts of its units the rate of small writes is that of merging, deep or not: a fit that did not know it would take it
+// out of the firmware's latency, or the flash.
+#[test]
+fn what_merging_takes_is_recovered() {
+    let loads = [1, 2, 3, 4, 6, 8, 12, 16, 32]
+        .map(|depth| ("randwrite", if depth == 6 { "8k" } else { "4k" }, depth));
+    let hidden = [("firmware.merge.command", "\"5.4 us\""), ("firmware.merge.search", "\"450 ns\"")];
+    let found = fitted_all(table_of_loads(&loads, &hidden, &[]), "wd-zn540");
+    let shown = found.printed(byteway_text::table::Width::Wide);
+    for (key, truth) in [("firmware.merge.command", 5400.0), ("firmware.merge.search", 450.0)] {
+        let outcome = found.constant(key).unwrap();
+        assert!(matches!(outcome.verdict, Verdict::Fitted { .. }), "{key}\n{shown}");
+        assert!((outcome.value / truth - 1.0).abs() < 0.05, "{key}\n{shown}");
+    }
+}
+
+// What a table says a point is for decides: one that judges and was fitted judges nothing, and one that something else limited misleads.
+#[test]
+fn points_are_used_as_the_table_says() {
+    let head = "name,rw,bs,iodepth,mean_us,use\n";
+    let rows = "a,randread,4k,1,65,fit\nb,randread,4k,2,66,judge\nc,randread,4k,4,500,aside\nd,randread,16k,1,90,fit\n";
+    let interrupt = Interrupt::default();
+    let asked = |rows: &str| {
+        let points = read_csv("t.csv", &format!("{head}{rows}")).unwrap();
+        fit(request(points, setup("samsung-970-pro", &[]), &interrupt))
+    };
+    let found = asked(rows).unwrap_or_else(|error| panic!("{error}"));
+    let points: Vec<(&str, bool)> =
+        found.points.iter().map(|point| (point.name.as_str(), point.held_out)).collect();
+    assert_eq!(points, [("a", false), ("b", true), ("d", false)]);
+    assert!(found.notes.iter().any(|note| note.contains("1 of 4 points are set aside")), "{:?}", found.notes);
+    let error = asked("c,randread,4k,4,500,aside\n").err().unwrap().to_string();
+    assert!(error.contains("all points are set aside by the table"), "{error}");
 }
 
 // A typing error in a table of a hundred figures would move constants by any amount, and widen all intervals.

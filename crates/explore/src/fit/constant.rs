@@ -30,11 +30,19 @@ pub enum Constant {
     Erase,
     /// `firmware.op` in percent.
     OverProvisioning,
+    /// `firmware.merge.command`: nanoseconds that the merge of a write of a part of a unit takes.
+    MergeCommand,
+    /// `firmware.merge.search`: the same for each other that waits.
+    MergeSearch,
+    /// `flash.program_spread` in percent.
+    ProgramSpread,
+    /// `firmware.housekeeping.time`: nanoseconds for which programs stop.
+    HousekeepingTime,
 }
 
 use Constant::{
-    BufferCycles, ChannelRate, CommandCycles, Erase, FlashRead, OverProvisioning, Program, ReadLargeLatency,
-    ReadLatency, TranslateCycles, WriteLatency,
+    BufferCycles, ChannelRate, CommandCycles, Erase, FlashRead, HousekeepingTime, MergeCommand, MergeSearch,
+    OverProvisioning, Program, ProgramSpread, ReadLargeLatency, ReadLatency, TranslateCycles, WriteLatency,
 };
 
 /// The range that physics and products leave for a constant.
@@ -65,12 +73,22 @@ pub enum ConstantUnit {
 const DIGITS: i32 = 5;
 
 impl Constant {
-    /// All constants of a drive with this profile.
+    /// All constants of a drive with this profile. A mechanism that it does not have is none that a drive is taken to have: what percentiles
+    /// it would explain, others might.
     pub fn all(profile: &Profile) -> Vec<Constant> {
         let mut all =
             vec![ReadLatency, ReadLargeLatency, WriteLatency, CommandCycles, TranslateCycles, BufferCycles];
         all.extend((0..profile.flash.read.len()).map(FlashRead));
         all.extend([ChannelRate, Program, Erase, OverProvisioning]);
+        let (firmware, flash) = (&profile.firmware, &profile.flash);
+        let merge = firmware.merge.as_ref();
+        let optional = [
+            (MergeCommand, merge.is_some()),
+            (MergeSearch, merge.is_some_and(|merge| merge.search.0 > 0)),
+            (ProgramSpread, flash.program_spread.0 > 0.0),
+            (HousekeepingTime, firmware.housekeeping.is_some()),
+        ];
+        all.extend(optional.into_iter().filter(|(_, is_there)| *is_there).map(|(constant, _)| constant));
         all
     }
 
@@ -88,6 +106,10 @@ impl Constant {
             Program => "flash.program".to_owned(),
             Erase => "flash.erase".to_owned(),
             OverProvisioning => "firmware.op".to_owned(),
+            MergeCommand => "firmware.merge.command".to_owned(),
+            MergeSearch => "firmware.merge.search".to_owned(),
+            ProgramSpread => "flash.program_spread".to_owned(),
+            HousekeepingTime => "firmware.housekeeping.time".to_owned(),
         }
     }
 
@@ -96,7 +118,7 @@ impl Constant {
         match self {
             CommandCycles | TranslateCycles | BufferCycles => ConstantUnit::Cycles,
             ChannelRate => ConstantUnit::BytesPerSecond,
-            OverProvisioning => ConstantUnit::Percent,
+            OverProvisioning | ProgramSpread => ConstantUnit::Percent,
             _ => ConstantUnit::Nanoseconds,
         }
     }
@@ -121,6 +143,10 @@ impl Constant {
             Program => bounds(50e3, 20e6, "one-bit low-latency flash to the slowest of four-bit pages"),
             Erase => bounds(0.5e6, 30e6, "data sheets have 1 ms to 20 ms"),
             OverProvisioning => bounds(1.0, 100.0, "the least that a profile accepts, to half of all flash"),
+            MergeCommand => bounds(50.0, 100e3, "a comparison in hardware to a read of the rest from flash"),
+            MergeSearch => bounds(5.0, 5e3, "an entry of a hardware list to one in DRAM and its lock"),
+            ProgramSpread => bounds(1.0, 60.0, "wordlines of published chips differ by up to a half"),
+            HousekeepingTime => bounds(10e3, 50e6, "a page of the drive's own to some erases"),
         }
     }
 
@@ -152,6 +178,10 @@ impl Constant {
             Program => mean(&flash.program),
             Erase => nanoseconds(flash.erase),
             OverProvisioning => firmware.op.0,
+            MergeCommand => firmware.merge.as_ref().map_or(0.0, |merge| nanoseconds(merge.command)),
+            MergeSearch => firmware.merge.as_ref().map_or(0.0, |merge| nanoseconds(merge.search)),
+            ProgramSpread => flash.program_spread.0,
+            HousekeepingTime => firmware.housekeeping.as_ref().map_or(0.0, |own| nanoseconds(own.time)),
         }
     }
 
@@ -167,7 +197,7 @@ impl Constant {
             CommandCycles | TranslateCycles => true,
             FlashRead(_) => reads && load.state != State::Unwritten || collects,
             ChannelRate => writes || load.state != State::Unwritten,
-            Program => writes,
+            Program | MergeCommand | MergeSearch | ProgramSpread | HousekeepingTime => writes,
             Erase => writes && load.rate.is_none(),
             OverProvisioning => collects,
         }
@@ -179,8 +209,9 @@ impl Constant {
         match self {
             CommandCycles => 3,
             // Steady writes wait for erasing much less than for what the over-provisioning makes the drive copy.
-            TranslateCycles | BufferCycles | Erase => 2,
-            ReadLatency | ReadLargeLatency | WriteLatency | OverProvisioning => 1,
+            TranslateCycles | BufferCycles | Erase | MergeSearch | HousekeepingTime => 2,
+            ReadLatency | ReadLargeLatency | WriteLatency | OverProvisioning | MergeCommand
+            | ProgramSpread => 1,
             FlashRead(_) | ChannelRate | Program => 0,
         }
     }
@@ -188,7 +219,7 @@ impl Constant {
     /// Whether it is a time that an I/O waits for, as the sum of such times is.
     pub(super) fn adds_up(self) -> bool {
         matches!(self.unit(), ConstantUnit::Nanoseconds | ConstantUnit::Cycles)
-            && !matches!(self, Program | Erase)
+            && !matches!(self, Program | Erase | MergeSearch | HousekeepingTime)
     }
 }
 
@@ -229,9 +260,8 @@ pub(super) fn settings(base: &Profile, values: &Values) -> Vec<(String, String, 
     for &(constant, value) in values {
         let mut push = |key: &str, text: String| out.push((key.to_owned(), text, constant));
         match constant {
-            ReadLatency | ReadLargeLatency | WriteLatency | Erase => {
-                push(&constant.key(), quoted(&picos(value)))
-            }
+            ReadLatency | ReadLargeLatency | WriteLatency | Erase | MergeCommand | MergeSearch
+            | HousekeepingTime => push(&constant.key(), quoted(&picos(value))),
             TranslateCycles | BufferCycles => push(&constant.key(), format!("{}", libm::round(value) as u64)),
             CommandCycles => {
                 let cycles = &base.firmware.cycles;
@@ -261,7 +291,7 @@ pub(super) fn settings(base: &Profile, values: &Values) -> Vec<(String, String, 
                     base.flash.program.iter().map(|time| picos(time.0 as f64 / 1e3 * factor)).collect();
                 push("flash.program", list(&times));
             }
-            OverProvisioning => push("firmware.op", quoted(&Percent(value))),
+            OverProvisioning | ProgramSpread => push(&constant.key(), quoted(&Percent(value))),
         }
     }
     if let Some(constant) = first_read {

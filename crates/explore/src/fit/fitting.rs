@@ -82,9 +82,13 @@ pub fn fit(request: Request<'_>) -> Result<Fit, FitError> {
     let probe = Model::new(&setup, &[], threads, interrupt, bar)?.base;
     let all = measurements.points.len();
     measurements.points.retain(|point| point.role != Some(Role::Aside));
+    if all > 0 && measurements.points.is_empty() {
+        let what = "all points are set aside by the table (`use`): none is left to fit";
+        return Err(InputError::new(what, "write fit for rows of which the drive was the limit").into());
+    }
     if measurements.points.len() < all {
         notes.push(format!(
-            "{} points are set aside by the table, and not looked at",
+            "{} of {all} points are set aside by the table, and not looked at",
             all - measurements.points.len()
         ));
     }
