@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub cores: Delay,
     /// Hold time of the lock of each translation layer on the host whose map and write buffer have a lock.
     pub locks: Vec<Delay>,
+    /// Time for which the drive has merged parts of units, if its firmware does.
+    pub merging: Option<Delay>,
     /// Busy time of the link: down, up.
     pub link: (Delay, Delay),
     /// Counters and usage of the stores of all key-value namespaces.
@@ -94,6 +96,7 @@ impl Snapshot {
             snapshot.dies.extend((0..geometry.dies()).map(|die| flash.die_busy(die)));
             snapshot.channels.extend((0..geometry.channels).map(|channel| flash.channel_busy(channel)));
         }
+        snapshot.merging = controller.merging_busy();
         snapshot.cores = parts.sites.iter().map(|site| site.busy()).sum();
         snapshot.commits = (drive.controller.counters().records.get(), drive.controller.commit_looks());
         drive.controller.each_pairs(|pairs| snapshot.pairs.push((pairs.counters(), pairs.usage())));

@@ -837,6 +837,10 @@ fn utilisation(drives: &[Measured<'_>]) -> Vec<Utilisation> {
         of("channels", &|drive| each(&drive.end.snapshot.channels, &drive.begin.channels)),
         of("cores", &|drive| vec![Delay(drive.cores_busy().0 / drive.cores.max(1)); drive.cores as usize]),
         of("firmware lock", &|drive| each(&drive.end.snapshot.locks, &drive.begin.locks)),
+        of("merging", &|drive| {
+            let now = drive.end.snapshot.merging;
+            now.map(|now| now.saturating_sub(drive.begin.merging.unwrap_or_default())).into_iter().collect()
+        }),
         of("link to device", &|drive| vec![drive.end.snapshot.link.0.saturating_sub(drive.begin.link.0)]),
         of("link to host", &|drive| vec![drive.end.snapshot.link.1.saturating_sub(drive.begin.link.1)]),
     ];

@@ -28,7 +28,7 @@ use crate::controller::fetch::Fetches;
 use crate::controller::slot::Records;
 use crate::controller::state::counters::Counters;
 use crate::controller::state::loan::Loan;
-use byteway_clock::{Handler, SpanId};
+use byteway_clock::{Delay, Handler, SpanId};
 use byteway_firmware::{Ftl, Placement, Route};
 use byteway_flash::Medium;
 use byteway_link::{Bar, DeviceEnd};
@@ -324,6 +324,12 @@ impl Controller {
     /// Sets a hook that is called with the doorbell of each new queue, before the host can know of the queue.
     pub fn on_queue_created(&self, created: Rc<dyn Fn(Doorbell)>) {
         self.0.core.queues.on_created(created);
+    }
+
+    /// Time for which it has merged parts of units, if its firmware does.
+    pub fn merging_busy(&self) -> Option<Delay> {
+        let core = &self.0.core;
+        core.config.controller.merging.as_ref().map(|_| core.merging.busy(core.clock.now()))
     }
 
     /// Whether entries are being read or commands executed.

@@ -1,9 +1,9 @@
 //! Writes that are no whole units of what a drive maps and protects by a code: they are merged with the rest, one after the other.
 
 use crate::config::MergeConfig;
-use byteway_clock::{Service, Time};
+use byteway_clock::{Delay, Service, Time};
 use byteway_wire::nvme::{ReadWrite, Sqe};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 /// The part of the firmware or of the encoder that merges, one write at a time, in the order in which they were parsed.
@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 pub(crate) struct Merging {
     /// When each of those that were waiting when the last one came is merged; at most as many as are searched, and one.
     ends: RefCell<VecDeque<Time>>,
+    /// Time for all of those that ever came.
+    work: Cell<Delay>,
 }
 
 impl Merging {
@@ -29,12 +31,21 @@ impl Merging {
         }
         let waiting = ends.len().min(config.searched_max);
         let start = ends.back().map_or(parse.end, |last| parse.end.max(*last));
-        let end = start + config.command + config.search * waiting as u64 + config.rate.time_for(bytes);
+        let work = config.command + config.search * waiting as u64 + config.rate.time_for(bytes);
+        let end = start + work;
+        self.work.set(self.work.get() + work);
         if ends.len() > config.searched_max {
             ends.pop_front();
         }
         ends.push_back(end);
         Service { queued: parse.queued + start.since(parse.end), end }
+    }
+
+    /// Time for which it has merged up to now.
+    pub(crate) fn busy(&self, now: Time) -> Delay {
+        // From now to the last end it merges without a pause, but for a write that was parsed ahead of its time.
+        let ahead = self.ends.borrow().back().map_or(Delay::ZERO, |last| last.max(&now).since(now));
+        self.work.get().saturating_sub(ahead)
     }
 }
 
@@ -67,7 +78,9 @@ mod tests {
         assert_eq!(pass(1, 1, 12), (us(28), Delay::from_us(8)), "it waits for the one before");
         assert_eq!(pass(2, 2, 13), (us(13), Delay::from_us(1)), "a whole unit");
         assert_eq!(pass(1, 2, 40), (us(50), Delay::from_us(1)), "whole, but of two halves");
+        assert_eq!((merging.busy(us(45)), merging.busy(us(60))), (Delay::from_us(23), Delay::from_us(28)));
     }
+
     // Firmware that searches what waits is slower with more of it, up to what it searches: the more, the longer, up to a limit.
     #[test]
     fn a_longer_queue_takes_longer_to_search() {
