@@ -75,10 +75,10 @@ pub mod site;
 pub mod work;
 
 pub use ftl::{
-    Audit, Background, Base, BorrowFigures, CollectionState, Defect, Disagreement, Exchange, ExtentConfig,
-    Footprint, Ftl, FtlConfig, FtlCounters, FtlError, Health, Housekeeping, Lender, LenderId, LentMemory,
-    Maintenance, MapMonitor, MediaError, MediumError, PacedState, Progress, Refresh, Region, Space,
-    SteadyLoad, SteadyTiming, Striping, UnitContent, UnitRead, UnitWrite, space_of,
+    Audit, Background, Base, BorrowFigures, CollectionState, Defect, Disagreement, DynamicCache, Exchange,
+    ExtentConfig, Footprint, Ftl, FtlConfig, FtlCounters, FtlError, Health, Housekeeping, Lender, LenderId,
+    LentMemory, Maintenance, MapMonitor, MediaError, MediumError, PacedState, Progress, Refresh, Region,
+    Space, SteadyLoad, SteadyTiming, Striping, UnitContent, UnitRead, UnitWrite, space_of,
 };
 pub use hardware::{Hardware, HardwareFigures, HostLink, VectorCosts};
 pub use placement::{LinkDirection, Placement, Route, SiteLink, WorkContext};

@@ -14,7 +14,9 @@ use super::personality::Personality;
 use super::policy::{self, DrivePolicies};
 use super::table;
 use super::transfer::no_sink;
-use crate::profile::{CAPACITY_BYTES, DRIVES, Geometry, KeyError, Profile, Programs, fault, load, within};
+use crate::profile::{
+    CAPACITY_BYTES, DRIVES, Folding, Geometry, KeyError, Profile, Programs, fault, load, within,
+};
 use crate::source::{Index, Sources, Tree};
 use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_firmware::{Base, SteadyLoad};
@@ -275,6 +277,15 @@ impl DriveDraft<'_> {
             true => Base::Empty,
             false => section.precondition,
         };
+        if precondition == Base::Steady
+            && profile.flash.slc.as_ref().is_some_and(|slc| slc.fold == Folding::Idle)
+        {
+            return Err(fault(
+                "flash.slc.fold",
+                "`flash.slc.fold` = \"idle\": the steady state is constructed for a cache that is folded when it is full",
+                "set `precondition = \"filled\"`, and `warmup` to several times the capacity; a small `capacity` makes that short",
+            ));
+        }
         if precondition == Base::Steady && !profile.has_its_spare(&geometry) {
             return Err(self.other_spare(&profile, &geometry));
         }

@@ -239,6 +239,13 @@ fn the_keys_of_upkeep_and_cells_are_checked_where_they_are_written() {
         "`flash.slc.blocks`",
         "2",
     );
+    let dynamic = |keys: &str| {
+        format!("flash.slc = {{ {keys}, read = \"20 us\", program = \"1 us\", erase = \"1 ms\" }}")
+    };
+    refused(&dynamic("dynamic = \"101 %\""), "25", "out of range", "0.1 % to 100 %");
+    refused(&dynamic("dynamic = \"9 %\", dynamic_until = \"0 %\""), "48", "out of range", "1 % to 100 %");
+    refused(&dynamic("blocks = 1, dynamic = \"9 %\""), "24", "`flash.slc.blocks`", "2");
+    refused(&dynamic("blocks = 8, fold = \"never\""), "34", "`never`", "`full`");
     refused(
         "flash.suspend = { latency = \"5 us\", resume = \"2 ms\", most = 16 }",
         "46",
@@ -258,6 +265,13 @@ fn the_keys_of_upkeep_and_cells_are_checked_where_they_are_written() {
     assert_error(drive("age = \"1 month\""), "s.toml:3:7", "unknown unit `month`", "s, min, h, d, y");
     assert_error(drive("age = \"101 y\""), "s.toml:3:7", "out of range", "100 y");
     assert_error(drive("worn = \"201 %\""), "s.toml:3:8", "out of range", "0 % to 200 %");
+    // The state is constructed for a cache that is folded as it fills: of another it would be wrong by three times.
+    let idle = slc.replace("erase", "fold = \"idle\", erase");
+    let error = drive(&format!("precondition = \"steady\"\noverride.{idle}")).unwrap_err().to_string();
+    assert!(
+        error.contains("folded when it is full") && error.contains("precondition = \"filled\""),
+        "{error}"
+    );
 }
 
 // A comparison removes a mechanism with the same key that adds it.

@@ -146,6 +146,11 @@ fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
     let mut of_chores = rng.stream(&format!("{name}/housekeeping"));
     plan.drive.housekeeping_units =
         if one_in(&mut of_chores, 5) { pick(&mut of_chores, &[1, 30, 300]) } else { 0 };
+    let mut of_slc = rng.stream(&format!("{name}/dynamic-cache"));
+    if one_in(&mut of_slc, 4) && plan.drive.policies.streams.is_none() {
+        plan.drive.upkeep.slc_dynamic = 1 + of_slc.below(plan.drive.blocks.into()) as u32;
+    }
+    plan.drive.upkeep.slc_folds_idle = plan.drive.upkeep.has_cache() && one_in(&mut of_slc, 3);
     let cache_streams = [rng.stream(&format!("{name}/admission")), rng.stream(&format!("{name}/prefetch"))];
     cache_policies(cache_streams, &mut plan.drive);
     partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
@@ -296,6 +301,8 @@ fn upkeep(random: &mut Stream, drive: &mut DriveSpec) {
         } else {
             0
         },
+        slc_dynamic: 0,
+        slc_folds_idle: false,
         slc_blocks: if one_in(random, 4) { 1 + random.below(3) as u32 } else { 0 },
         static_spread: one_in(random, 3).then(|| pick(random, &[1, 2, 4, 8])),
         refresh: one_in(random, 3).then(|| RefreshSpec {
@@ -820,7 +827,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 48] = [
+        let features: [(&str, Has<'_>); 50] = [
             ("a JBOF", &|plan| plan.jbof.is_some()),
             ("a drive that leaves its JBOF", &|plan| {
                 plan.all().flat_map(|plan| &plan.faults).any(|fault| matches!(fault, Fault::Leave { .. }))
@@ -838,6 +845,8 @@ mod tests {
             ("spare superblocks", &|plan| plan.drive.upkeep.spare_blocks > 0),
             ("superblocks bad from the factory", &|plan| plan.drive.upkeep.factory_bad_blocks > 0),
             ("an SLC cache", &|plan| plan.drive.upkeep.slc_blocks > 0),
+            ("a dynamic SLC cache", &|plan| plan.drive.upkeep.slc_dynamic > 0),
+            ("an SLC cache folded by an idle drive", &|plan| plan.drive.upkeep.slc_folds_idle),
             ("levelling", &|plan| plan.drive.upkeep.static_spread.is_some()),
             ("refresh", &|plan| plan.drive.upkeep.refresh.is_some()),
             ("idle garbage collection", &|plan| plan.drive.upkeep.idle.is_some()),

@@ -20,7 +20,8 @@ use byteway_device::{
 use byteway_firmware::policy::wear::Spread;
 use byteway_firmware::policy::{VictimPolicy, WearPolicy};
 use byteway_firmware::{
-    Background, Base, ExtentConfig, FtlConfig, Housekeeping, Maintenance, Refresh, Striping, WorkKind,
+    Background, Base, DynamicCache, ExtentConfig, FtlConfig, Housekeeping, Maintenance, Refresh, Striping,
+    WorkKind,
 };
 use byteway_flash::{ChannelOrder, FaultKind, FaultPlan, Geometry, Medium, SlcTiming, SuspendTiming, Timing};
 use byteway_host::{BaseState, Completion, HostCosts};
@@ -234,6 +235,8 @@ fn upkeep(spec: &UpkeepSpec) -> Maintenance {
             .refresh
             .map(|refresh| Refresh { reads: refresh.reads, age: Delay::from_us(refresh.age_us) }),
         slc_blocks: spec.slc_blocks,
+        slc_dynamic: DynamicCache { most: spec.slc_dynamic, until: 2 * spec.slc_dynamic },
+        slc_folds_idle: spec.slc_folds_idle,
     }
 }
 
@@ -433,7 +436,7 @@ fn timing(spec: &DriveSpec) -> Timing {
             true => ChannelOrder::DataOutFirst,
             false => ChannelOrder::CommandsFirst,
         },
-        slc: (spec.upkeep.slc_blocks > 0).then_some(SlcTiming {
+        slc: spec.upkeep.has_cache().then_some(SlcTiming {
             read: Delay::from_us(7),
             program: Delay::from_us(23),
             erase: Delay::from_us(210),

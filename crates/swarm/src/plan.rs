@@ -145,7 +145,7 @@ impl Plan {
             ),
             (
                 self.drive.policies.streams.is_none()
-                    || self.drive.upkeep.slc_blocks == 0 && self.drive.base != BaseSpec::Steady,
+                    || !self.drive.upkeep.has_cache() && self.drive.base != BaseSpec::Steady,
                 "a drive with streams (drive.policies.streams) has no SLC cache, and does not begin in the steady state",
             ),
             (

@@ -213,6 +213,8 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.upkeep.factory_bad_blocks = 0);
         self.try_change(|plan| plan.drive.upkeep.spare_blocks = 0);
         self.try_change(|plan| plan.drive.upkeep.slc_blocks = 0);
+        self.try_change(|plan| plan.drive.upkeep.slc_dynamic = 0);
+        self.try_change(|plan| plan.drive.upkeep.slc_folds_idle = false);
         self.try_change(|plan| plan.drive.upkeep.static_spread = None);
         self.try_change(|plan| plan.drive.upkeep.refresh = None);
         self.try_change(|plan| plan.drive.upkeep.idle = None);

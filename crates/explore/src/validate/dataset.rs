@@ -35,7 +35,7 @@ const LIBAIO_LIMIT: Option<f64> = Some(295e3);
 const THREADS: &[&str] = &["job.0.numjobs=7"];
 
 /// All of them, those of a profile in a row.
-pub const DATASETS: [Dataset; 16] = [
+pub const DATASETS: [Dataset; 18] = [
     Dataset {
         name: "zn540-spdk",
         profile: "wd-zn540",
@@ -177,6 +177,26 @@ pub const DATASETS: [Dataset; 16] = [
         // What all workers reach is the rate of such a link.
         sets: &["drive.override.link.generation=3"],
         text: include_str!("../../../../measured/samsung-980-pro.csv"),
+    },
+    Dataset {
+        name: "samsung-980-pro-writes",
+        profile: "samsung-980-pro",
+        host: "linux-interrupt",
+        about: "writes into its SLC cache, and past it",
+        source: "TechPowerUp; data sheet",
+        host_limit: None,
+        sets: &[],
+        text: include_str!("../../../../measured/samsung-980-pro-writes.csv"),
+    },
+    Dataset {
+        name: "intel-660p",
+        profile: "intel-660p",
+        host: "linux-interrupt",
+        about: "rates into its SLC cache",
+        source: "data sheet; Tom's Hardware",
+        host_limit: None,
+        sets: &[],
+        text: include_str!("../../../../measured/intel-660p.csv"),
     },
     Dataset {
         name: "p4500",

@@ -9,6 +9,10 @@
 //! those: they are cold, and would be moved again and again if they were mixed with those of ordinary garbage
 //! collection.
 //!
+//! The last superblocks of a die are the cache's for ever, its static part. Of the others it may borrow free ones
+//! ([`DynamicCache`](crate::ftl::config::DynamicCache)): such a superblock is an ordinary one with fewer stripes, and a victim like the rest, of
+//! which emptying frees most. So what was lent comes back when space is short, without a rule of its own.
+//!
 //! Some superblocks are spares: as many free ones as there are spares left may not be used. It is not fixed
 //! which ones these are, so that spares wear like the others. A failed superblock uses up a spare and is bad
 //! from then on: it takes no more programs, and is out of use once its data have been moved.
@@ -17,7 +21,7 @@
 //! because it is little worn, that of [another](crate::policy::wear).
 
 use crate::ftl::base::BaseState;
-use crate::ftl::config::FtlConfig;
+use crate::ftl::config::{DynamicCache, FtlConfig};
 use crate::ftl::map::table::{Entry, EntryKind};
 use crate::policy::stream::{STREAMS_MAX, StreamCounts};
 use crate::policy::victim::{Greedy, Victim, VictimView};
@@ -111,9 +115,13 @@ pub(in crate::ftl) enum Queue {
 
 struct DieBlocks {
     free: VecDeque<u32>,
-    /// Cache superblocks that are free, and that are full, oldest first.
+    /// Static cache superblocks that are free, and that are full, oldest first.
     free_cache: VecDeque<u32>,
     cached: VecDeque<u32>,
+    /// Borrowed superblocks that have been filled since their last erase, oldest first; some may be in the collector's hands.
+    borrowed: VecDeque<u32>,
+    /// All borrowed superblocks, open ones included.
+    lent: u32,
     open: [Option<Open>; Lane::COUNT],
     filling: Vec<Filling>,
     retiring: VecDeque<u32>,
@@ -141,6 +149,8 @@ pub(in crate::ftl) struct RecoveredBlock {
     pub(in crate::ftl) is_base: bool,
     /// The next stripe may be programmed.
     pub(in crate::ftl) can_go_on: bool,
+    /// It is in one-bit mode.
+    pub(in crate::ftl) is_one_bit: bool,
 }
 
 /// All superblocks of a drive.
@@ -158,12 +168,18 @@ pub(in crate::ftl) struct Blocks {
     is_bad: Vec<bool>,
     /// Those that are bad and empty.
     is_done: Vec<bool>,
+    /// Those that the cache has borrowed, until they are erased.
+    is_borrowed: Vec<bool>,
     dies: Vec<DieBlocks>,
     streams: StreamCounts,
     /// Free superblocks that the host leaves.
     reserve: usize,
-    /// Cache superblocks of a die: its last ones.
+    /// Static cache superblocks of a die: its last ones.
     cache: u32,
+    /// What the cache may borrow.
+    dynamic: DynamicCache,
+    /// Free superblocks of a die down to which the cache borrows: fewer would begin garbage collection.
+    lends_above: usize,
     /// Stripes of a cache superblock.
     cache_pages: u32,
     /// A die has lost more superblocks than it had spares.
@@ -227,10 +243,13 @@ impl Blocks {
             erases: marks.iter().map(|marks| marks.erases).collect(),
             is_bad: marks.iter().map(|marks| marks.is_bad).collect(),
             is_done: marks.iter().map(|marks| marks.is_done).collect(),
+            is_borrowed: vec![false; total as usize],
             dies: Vec::with_capacity(geometry.dies() as usize),
             streams,
             reserve: config.reserve(streams) as usize,
             cache: upkeep.slc_blocks,
+            dynamic: upkeep.slc_dynamic,
+            lends_above: config.start(streams).max(config.reserve(streams)) as usize + 1,
             cache_pages,
             is_exhausted: false,
             doomed: Vec::new(),
@@ -249,6 +268,8 @@ impl Blocks {
                 free: VecDeque::with_capacity(geometry.blocks as usize),
                 free_cache: VecDeque::new(),
                 cached: VecDeque::new(),
+                borrowed: VecDeque::new(),
+                lent: 0,
                 open: [None; Lane::COUNT],
                 filling: Vec::with_capacity(8),
                 retiring: VecDeque::new(),
@@ -280,7 +301,7 @@ impl Blocks {
             blocks.base_stripes[block.0 as usize] = stripes;
             let passed_over = if base.is_collectors(block) { streams.host } else { 0 };
             // In the cache a stripe shares its cells with no other.
-            let ends_within = !blocks.is_cache(block) && !stripes.is_multiple_of(wordline);
+            let ends_within = !blocks.is_one_bit(block) && !stripes.is_multiple_of(wordline);
             if stripes == blocks.pages(block) || ends_within {
                 blocks.close(block);
             } else {
@@ -309,7 +330,7 @@ impl Blocks {
             let of_all = (0..geometry.blocks).map(|block| geometry.block(die, block));
             let of_all: Vec<(BlockId, RecoveredBlock)> = of_all.map(|block| (block, found(block))).collect();
             let is_free = |(block, found): &&(BlockId, RecoveredBlock)| {
-                found.programmed == 0 && !blocks.is_bad(*block) && !blocks.is_cache(*block)
+                found.programmed == 0 && !blocks.is_bad(*block) && !blocks.is_static(*block)
             };
             // Spares are for later failures. If nothing else is free, continued streams would withhold from
             // the collector what it could empty.
@@ -320,6 +341,9 @@ impl Blocks {
                     blocks.base_stripes[block.0 as usize] = base.stripes(block);
                 }
                 let can_go_on = has_free && found.can_go_on;
+                if found.is_one_bit && found.programmed > 0 && !blocks.is_static(block) {
+                    blocks.lend(die, block);
+                }
                 if !blocks.place(block, found.programmed, can_go_on, Lane::streams(streams)) {
                     closed.push((found.last, block));
                 }
@@ -342,13 +366,14 @@ impl Blocks {
         can_go_on: bool,
         mut streams: impl Iterator<Item = Lane>,
     ) -> bool {
-        let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
+        let (is_bad, is_one_bit, is_static) =
+            (self.is_bad(block), self.is_one_bit(block), self.is_static(block));
         let stripes_left = self.pages(block).saturating_sub(programmed);
         let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
         let count = &mut self.counts[block.0 as usize];
         if programmed == 0 {
             *count |= NOT_CLOSED;
-            match (is_bad, is_cache) {
+            match (is_bad, is_static) {
                 (true, _) => {}
                 (false, true) => of_die.free_cache.push_back(block.0),
                 (false, false) => of_die.free.push_back(block.0),
@@ -356,7 +381,7 @@ impl Blocks {
             return true;
         }
         let is_without = |lane: &Lane| of_die.open[lane.index()].is_none();
-        let lane = if is_cache { Some(Lane::Cache).filter(is_without) } else { streams.find(is_without) };
+        let lane = if is_one_bit { Some(Lane::Cache).filter(is_without) } else { streams.find(is_without) };
         let Some(lane) = lane.filter(|_| can_go_on && !is_bad && stripes_left > 0) else { return false };
         *count |= NOT_CLOSED;
         of_die.open[lane.index()] = Some(Open { block: block.0, next_stripe: programmed });
@@ -366,20 +391,24 @@ impl Blocks {
 
     /// Closes a superblock to programs: it can become a victim, or be folded or retired.
     fn close(&mut self, block: BlockId) {
-        let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
+        let (is_bad, is_static) = (self.is_bad(block), self.is_static(block));
+        let is_borrowed = self.is_borrowed[block.0 as usize];
         let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
         debug_assert!(
             of_die.filling.iter().all(|filling| filling.block != block.0),
             "no program is in flight"
         );
         let count = &mut self.counts[block.0 as usize];
-        if is_bad || is_cache {
+        if is_bad || is_static {
             *count |= NOT_CLOSED;
         }
-        match (is_bad, is_cache) {
+        match (is_bad, is_static) {
             (true, _) => of_die.retiring.push_back(block.0),
             (false, true) => of_die.cached.push_back(block.0),
             (false, false) => {
+                if is_borrowed {
+                    of_die.borrowed.push_back(block.0);
+                }
                 *count &= !NOT_CLOSED;
                 self.closed_at[block.0 as usize] = of_die.closings;
                 of_die.closings = of_die.closings.wrapping_add(1);
@@ -398,7 +427,7 @@ impl Blocks {
         self.counts[block.0 as usize] & !NOT_CLOSED
     }
 
-    /// Whether a superblock is closed: completely programmed, and not a victim. Cache superblocks never are.
+    /// Whether a superblock is closed: completely programmed, and not a victim. Those of the static cache never are.
     pub(in crate::ftl) fn is_closed(&self, block: BlockId) -> bool {
         self.counts[block.0 as usize] & NOT_CLOSED == 0
     }
@@ -418,19 +447,24 @@ impl Blocks {
         self.erases[block.0 as usize]
     }
 
-    /// Whether it belongs to the cache, in one-bit mode.
-    pub(in crate::ftl) fn is_cache(&self, block: BlockId) -> bool {
+    /// Whether it belongs to the static cache.
+    fn is_static(&self, block: BlockId) -> bool {
         block.0 % self.geometry.blocks >= self.geometry.blocks - self.cache
+    }
+
+    /// Whether it holds one bit a cell: it is the cache's, or borrowed by it.
+    pub(in crate::ftl) fn is_one_bit(&self, block: BlockId) -> bool {
+        self.is_static(block) || self.is_borrowed[block.0 as usize]
     }
 
     /// Whether it becomes generally available once it is erased.
     pub(in crate::ftl) fn gives_back(&self, block: BlockId) -> bool {
-        !self.is_cache(block) && !self.is_bad(block)
+        !self.is_static(block) && !self.is_bad(block)
     }
 
     /// Stripes of a superblock.
     pub(in crate::ftl) fn pages(&self, block: BlockId) -> u32 {
-        if self.is_cache(block) { self.cache_pages } else { self.geometry.pages }
+        if self.is_one_bit(block) { self.cache_pages } else { self.geometry.pages }
     }
 
     /// Whether a die has lost more superblocks than it had spares.
@@ -474,8 +508,31 @@ impl Blocks {
         match lane {
             Lane::Host(_) => free > self.reserve + usize::from(of_die.is_claimed),
             Lane::Collector(_) | Lane::Cold => free > 0,
-            Lane::Cache => !of_die.free_cache.is_empty(),
+            Lane::Cache => !of_die.free_cache.is_empty() || self.may_borrow(die),
         }
+    }
+
+    /// Whether the cache may borrow one more superblock of a die.
+    fn may_borrow(&self, die: u32) -> bool {
+        let of_die = &self.dies[die as usize];
+        let free = of_die.free.len().saturating_sub(of_die.spares as usize);
+        free > self.lends_above + usize::from(of_die.is_claimed) && of_die.lent < self.lends(die)
+    }
+
+    /// Superblocks of a die that the cache may have borrowed, by what all others hold.
+    fn lends(&self, die: u32) -> u32 {
+        if self.dynamic.most == 0 {
+            return 0;
+        }
+        let of_die = &self.dies[die as usize];
+        let all = self.geometry.blocks - self.cache;
+        self.dynamic.at(all - (of_die.free.len() as u32 + of_die.lent).min(all))
+    }
+
+    /// Lends a superblock to the cache.
+    fn lend(&mut self, die: u32, block: BlockId) {
+        self.is_borrowed[block.0 as usize] = true;
+        self.dies[die as usize].lent += 1;
     }
 
     /// The next stripe of a lane, if available, for the caller to program. Stripes of a superblock are
@@ -503,7 +560,10 @@ impl Blocks {
     /// A free superblock for a lane to open: the one that was freed first, unless a wear policy chooses another one.
     fn take_free(&mut self, die: u32, lane: Lane) -> Option<u32> {
         let opening = match lane {
-            Lane::Cache => return self.dies[die as usize].free_cache.pop_front(),
+            Lane::Cache => match self.dies[die as usize].free_cache.pop_front() {
+                None => Opening::Host,
+                found => return found,
+            },
             Lane::Host(_) => Opening::Host,
             Lane::Collector(_) => Opening::Collector,
             Lane::Cold => Opening::Moved,
@@ -519,7 +579,11 @@ impl Blocks {
             });
             place = chosen.unwrap_or(0);
         }
-        self.dies[die as usize].free.remove(place)
+        let taken = self.dies[die as usize].free.remove(place)?;
+        if lane == Lane::Cache {
+            self.lend(die, BlockId(taken));
+        }
+        Some(taken)
     }
 
     /// What the wear policy says about a die. `ask` returns what is wrong with that, if it is.
@@ -564,7 +628,7 @@ impl Blocks {
     /// Records that stripes of a superblock have been programmed, or never will be. True if the die's
     /// collector must be notified.
     fn fill(&mut self, die: u32, block: BlockId, stripes: u32) -> bool {
-        let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
+        let (is_bad, is_one_bit) = (self.is_bad(block), self.is_one_bit(block));
         let of_die = &mut self.dies[die as usize];
         let index = of_die
             .filling
@@ -580,7 +644,7 @@ impl Blocks {
         of_die.filling.swap_remove(index);
         self.close(block);
         let starved = &mut self.dies[die as usize].starved;
-        std::mem::take(starved) | is_bad | is_cache
+        std::mem::take(starved) | is_bad | is_one_bit
     }
 
     /// Marks a superblock as failed, after a program or an erase: it takes no more programs. Only stripes
@@ -601,10 +665,10 @@ impl Blocks {
         if abandoned > 0 {
             self.fill(die, block, abandoned);
         }
-        let is_cache = self.is_cache(block);
+        let is_static = self.is_static(block);
         let of_die = &mut self.dies[die as usize];
         match of_die.spares.checked_sub(1) {
-            _ if is_cache => Failed::Replaced,
+            _ if is_static => Failed::Replaced,
             Some(left) => {
                 of_die.spares = left;
                 Failed::Replaced
@@ -722,7 +786,7 @@ impl Blocks {
     pub(in crate::ftl) fn take_refreshing(&mut self, die: u32, valid_most: u32) -> Option<BlockId> {
         let waiting = self.dies[die as usize].refreshing.iter().map(|block| BlockId(*block)).enumerate();
         let fits = |(_, block): &(usize, BlockId)| {
-            !self.is_cache(*block) && !self.is_bad(*block) && self.valid(*block) <= valid_most
+            !self.is_static(*block) && !self.is_bad(*block) && self.valid(*block) <= valid_most
         };
         let (index, block) = waiting.filter(fits).min_by_key(|(_, block)| self.valid(*block))?;
         self.dies[die as usize].refreshing.remove(index);
@@ -750,7 +814,7 @@ impl Blocks {
         chosen.flatten().map(|index| self.geometry.block(die, index))
     }
 
-    /// The superblocks of a die outside the cache.
+    /// The superblocks of a die outside the static cache.
     fn normal(&self, die: u32) -> impl Iterator<Item = BlockId> {
         (0..self.geometry.blocks - self.cache).map(move |block| self.geometry.block(die, block))
     }
@@ -796,15 +860,23 @@ impl Blocks {
         first.map(BlockId)
     }
 
-    /// Cache superblocks of a die that are free, and that are full.
+    /// Cache superblocks of a die that are free, or that it may borrow, and that are full and can be taken.
     pub(in crate::ftl) fn cache(&self, die: u32) -> (u32, u32) {
         let of_die = &self.dies[die as usize];
-        (of_die.free_cache.len() as u32, of_die.cached.len() as u32)
+        let borrowed = of_die.borrowed.iter().filter(|block| self.is_closed(BlockId(**block))).count();
+        let lends = self.lends(die).saturating_sub(of_die.lent);
+        (of_die.free_cache.len() as u32 + lends, (of_die.cached.len() + borrowed) as u32)
     }
 
-    /// Takes the longest-full superblock of the cache for emptying.
+    /// Takes the longest-full superblock of the cache for emptying: of the static cache first, which serves every later write.
     pub(in crate::ftl) fn take_cached(&mut self, die: u32) -> Option<BlockId> {
-        self.dies[die as usize].cached.pop_front().map(BlockId)
+        if let Some(block) = self.dies[die as usize].cached.pop_front() {
+            return Some(BlockId(block));
+        }
+        let borrowed = self.dies[die as usize].borrowed.iter().map(|block| BlockId(*block));
+        let oldest = borrowed.into_iter().find(|block| self.is_closed(*block))?;
+        self.take_closed(oldest);
+        Some(oldest)
     }
 
     /// Dooms every superblock, open ones included, that is not free and has stale units.
@@ -878,13 +950,17 @@ impl Blocks {
         debug_assert!(!self.is_closed(block), "a superblock is taken as a victim before it is erased");
         self.counts[block.0 as usize] = NOT_CLOSED;
         self.base_stripes[block.0 as usize] = 0;
-        let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
+        let (is_bad, is_static) = (self.is_bad(block), self.is_static(block));
         self.erases[block.0 as usize] += 1;
         self.is_done[block.0 as usize] = is_bad;
         self.spare(block);
         let die = self.geometry.die_of_block(block);
         let of_die = &mut self.dies[die as usize];
-        match (is_bad, is_cache) {
+        if std::mem::take(&mut self.is_borrowed[block.0 as usize]) {
+            of_die.borrowed.retain(|borrowed| *borrowed != block.0);
+            of_die.lent -= 1;
+        }
+        match (is_bad, is_static) {
             (true, _) => {}
             (false, true) => of_die.free_cache.push_back(block.0),
             (false, false) => of_die.free.push_back(block.0),

@@ -76,9 +76,36 @@ pub struct Maintenance {
     pub refresh: Option<Refresh>,
     /// Superblocks of each die in one-bit mode, as a write cache.
     pub slc_blocks: u32,
+    /// Other superblocks that this cache borrows while they are free.
+    pub slc_dynamic: DynamicCache,
+    /// Whether the cache is emptied only while the host is idle, or where space is short; otherwise beside the host's writes, too, from when
+    /// it is nearly full.
+    pub slc_folds_idle: bool,
+}
+
+/// How many superblocks of a die the one-bit cache may borrow, by how many others hold data: fewer, the fuller the die is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DynamicCache {
+    /// Of an empty die; 0: none at all.
+    pub most: u32,
+    /// Superblocks with data from which on none is lent.
+    pub until: u32,
+}
+
+impl DynamicCache {
+    /// Superblocks that may be lent while `used` others hold data.
+    pub(in crate::ftl) fn at(self, used: u32) -> u32 {
+        let left = self.until.saturating_sub(used);
+        (u64::from(self.most) * u64::from(left) / u64::from(self.until.max(1))) as u32
+    }
 }
 
 impl Maintenance {
+    /// Whether host writes go to cells with one bit first.
+    pub fn has_cache(&self) -> bool {
+        self.slc_blocks > 0 || self.slc_dynamic.most > 0
+    }
+
     /// Superblocks of each die that hold no host data: spares, those of the cache, and an open one for cold
     /// data.
     pub fn set_aside(&self) -> u32 {

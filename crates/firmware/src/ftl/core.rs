@@ -1,6 +1,7 @@
 //! What a translation layer is made of. What it does is in the files above this one, each of which knows those below it.
 
 use crate::ftl::base::BaseState;
+use crate::ftl::blocks::Blocks;
 use crate::ftl::collect::idleness::Idleness;
 use crate::ftl::collectors::Collectors;
 use crate::ftl::config::{FtlConfig, MediaError};
@@ -22,7 +23,7 @@ use crate::policy::stream::StreamCounts;
 use crate::work::WorkKind;
 use byteway_clock::{Clock, SpanId, Spans, TaskId};
 use byteway_content::UNIT_BYTES;
-use byteway_flash::{DataEnd, Geometry};
+use byteway_flash::{BlockId, DataEnd, Geometry, Mode};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -66,6 +67,13 @@ impl Core {
     /// Free superblocks of a die at which garbage collection begins.
     pub(super) fn start(&self) -> u32 {
         self.config.start(self.streams)
+    }
+
+    /// Sets the bits a cell of a superblock that is being opened, which the cache may have borrowed before, or borrows now.
+    pub(super) fn set_mode(&self, blocks: &Blocks, block: BlockId) {
+        let mode = if blocks.is_one_bit(block) { Mode::OneBit } else { Mode::Full };
+        let is_set = self.flash.set_mode(block, mode);
+        debug_assert!(is_set, "a superblock is erased when it is opened");
     }
 
     /// Checks that `count` units from `first` are within the capacity. Returns `first`.

@@ -62,8 +62,8 @@ mod write;
 pub use base::greedy_write_amplification;
 pub use collect::window::CollectionState;
 pub use config::{
-    Background, Base, Defect, ExtentConfig, FtlConfig, FtlError, Housekeeping, Maintenance, MediaError,
-    Refresh, Region, SteadyLoad, SteadyTiming, Striping,
+    Background, Base, Defect, DynamicCache, ExtentConfig, FtlConfig, FtlError, Housekeeping, Maintenance,
+    MediaError, Refresh, Region, SteadyLoad, SteadyTiming, Striping,
 };
 pub use counters::FtlCounters;
 pub use durable::audit::Audit;
@@ -194,9 +194,9 @@ impl Ftl {
         saved: Option<Dump>,
     ) -> Result<Ftl, FtlError> {
         let geometry = *flash.geometry();
-        if config.upkeep.slc_blocks > 0 && !flash.has_one_bit_mode() {
+        if config.upkeep.has_cache() && !flash.has_one_bit_mode() {
             return Err(FtlError::Upkeep(
-                "a one-bit cache (slc_blocks) needs the times of one-bit mode (flash.slc)",
+                "a one-bit cache (slc_blocks, slc_dynamic) needs the times of one-bit mode (flash.slc)",
             ));
         }
         // The base state has laid out a filled cache by the rhythm's wordlines.
@@ -237,7 +237,7 @@ impl Ftl {
             blocks,
             streams: Streams::new(&config, counts, geometry.total_blocks()),
             filling: Filling::new(&geometry, &config, counts.host, (wordline, slots), writers.len()),
-            collecting: Collecting::new(dies),
+            collecting: Collecting::new(dies, &config.upkeep),
             journal: Journal::new(space),
             checkpoints: Checkpoints::default(),
             parts: Parts::new(config.absorbs_parts.unwrap_or(0), config.keep),

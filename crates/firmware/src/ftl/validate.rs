@@ -64,9 +64,9 @@ fn validate_streams(config: &FtlConfig) -> Result<StreamCounts, FtlError> {
         return Err(FtlError::StreamCounts { host, collector });
     }
     // The cache takes all writes of the host in order.
-    if !config.streams.is_default() && config.upkeep.slc_blocks > 0 {
+    if !config.streams.is_default() && config.upkeep.has_cache() {
         return Err(FtlError::Upkeep(
-            "a one-bit cache (slc_blocks) mixes the data of all streams: leave it out, or leave streams at `separate`",
+            "a one-bit cache (slc_blocks, slc_dynamic) mixes the data of all streams: leave it out, or leave streams at `separate`",
         ));
     }
     Ok(counts)

@@ -8,7 +8,7 @@ use crate::crash::fixture::{
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
 use byteway_firmware::policy::Policies;
-use byteway_firmware::{Background, Base, Ftl, FtlConfig, Maintenance, Refresh, SteadyTiming};
+use byteway_firmware::{Background, Base, DynamicCache, Ftl, FtlConfig, Maintenance, Refresh, SteadyTiming};
 use byteway_flash::{FaultPlan, Geometry, Medium};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -86,6 +86,8 @@ fn upkeep_cases() -> Vec<Case> {
             background: is_all.then_some(Background { idle: Delay::from_us(50), free_blocks: 6 }),
             refresh: is_all.then_some(Refresh { reads: 20, age: Delay::from_ms(50) }),
             slc_blocks: if is_all || index == 1 { 3 } else { 0 },
+            slc_dynamic: DynamicCache { most: if is_all { 4 } else { 0 }, until: 6 },
+            slc_folds_idle: index == 4,
         };
         let base = [Base::Empty, Base::Filled, Base::Steady][index as usize % 3];
         let wordline = if index == 4 { 3 } else { 1 };

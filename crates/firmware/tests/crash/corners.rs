@@ -6,7 +6,9 @@ use crate::crash::hosts::history;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
 use byteway_firmware::policy::Policies;
-use byteway_firmware::{Background, Base, Ftl, FtlConfig, FtlError, Maintenance, Refresh, SteadyTiming};
+use byteway_firmware::{
+    Background, Base, DynamicCache, Ftl, FtlConfig, FtlError, Maintenance, Refresh, SteadyTiming,
+};
 use byteway_flash::{FaultPlan, Geometry};
 
 /// Policies that choose victims.
@@ -43,6 +45,14 @@ fn drawn(seed: u64) -> Option<Case> {
             age: Delay::from_ms(5 + stream.below(80)),
         }),
         slc_blocks: one_of(stream, &[0, 0, 0, 1, 2, 3]),
+        ..Maintenance::default()
+    };
+    // Of a stream of their own, so that what seeds found before they were drawn is still found.
+    let own = &mut Rng::new(seed).stream("dynamic cache");
+    let upkeep = Maintenance {
+        slc_dynamic: DynamicCache { most: one_of(own, &[0, 0, 2, 4]), until: 6 },
+        slc_folds_idle: own.chance(0.5),
+        ..upkeep
     };
     let upkeep =
         Maintenance { factory_bad_blocks: stream.below(u64::from(upkeep.spare_blocks) + 1) as u32, ..upkeep };

@@ -246,7 +246,8 @@ impl Case {
         let counts = streams.make().counts();
         let blocks = self.geometry.blocks + counts.further_blocks();
         let geometry = Geometry { blocks, ..self.geometry };
-        let upkeep = Maintenance { slc_blocks: 0, ..self.config.upkeep.clone() };
+        let upkeep =
+            Maintenance { slc_blocks: 0, slc_dynamic: Default::default(), ..self.config.upkeep.clone() };
         let user_units = geometry.total_units();
         let config = FtlConfig { streams, upkeep, user_units, ..self.config };
         let mut case = Case { config, geometry, ..self };

@@ -27,17 +27,53 @@ pub(super) enum ChannelOrderWord {
 pub struct Quantile(pub Percent, pub f64);
 
 /// Blocks that store one bit per cell: fast to program, and later folded into the others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Slc {
-    /// Blocks of each plane, in addition to the spare flash of `firmware.op`.
+    /// Blocks of each plane, in addition to the spare flash of `firmware.op`: the static part of the cache. Default: 0, with `dynamic`.
+    #[serde(default)]
     pub blocks: u32,
+    /// Share of the other blocks that an empty drive lends to the cache besides: its dynamic part. It shrinks evenly as the drive fills. Omitted:
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dynamic: Option<Percent>,
+    /// How full the drive is when it lends none: share of these blocks that hold data.
+    #[serde(default = "all", skip_serializing_if = "is_all")]
+    pub dynamic_until: Percent,
+    /// When the data of the cache are moved to the other blocks.
+    #[serde(default, skip_serializing_if = "Folding::is_default")]
+    pub fold: Folding,
     /// Time to read one of their pages.
     pub read: Picos,
     /// Time to program one of their pages.
     pub program: Picos,
     /// Time to erase such a block.
     pub erase: Picos,
+}
+
+/// When an SLC cache is emptied into the other blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Folding {
+    /// Beside the host's writes, from three quarters full on, and while the host is idle (`firmware.gc.background`).
+    #[default]
+    Full,
+    /// While the host is idle, or where there is no other space.
+    Idle,
+}
+
+impl Folding {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn all() -> Percent {
+    Percent(100.0)
+}
+
+fn is_all(share: &Percent) -> bool {
+    *share == all()
 }
 
 /// Suspension of programs and erases for reads of the host.
@@ -113,7 +149,11 @@ impl Flash {
         within("flash.spare_blocks", self.spare_blocks, 0, 65_536)?;
         within("flash.factory_bad_blocks", self.factory_bad_blocks, 0, self.spare_blocks)?;
         if let Some(slc) = &self.slc {
-            within("flash.slc.blocks", slc.blocks, 2, 65_536)?;
+            if slc.dynamic.is_none() || slc.blocks > 0 {
+                within("flash.slc.blocks", slc.blocks, 2, 65_536)?;
+            }
+            within("flash.slc.dynamic", slc.dynamic.unwrap_or(all()), Percent(0.1), all())?;
+            within("flash.slc.dynamic_until", slc.dynamic_until, Percent(1.0), all())?;
             within("flash.slc.read", slc.read, Picos(1), SECOND)?;
             within("flash.slc.program", slc.program, Picos(1), SECOND)?;
             within("flash.slc.erase", slc.erase, Picos(1), SECOND)?;

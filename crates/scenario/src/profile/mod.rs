@@ -43,7 +43,7 @@ pub use bridge::{Bridge, SmallWrites};
 pub use catalog::{
     DriveEntry, HostEntry, NetworkEntry, all_texts, drive_entries, host_entries, network_entries, text_of,
 };
-pub use cells::{Quantile, Slc, Suspend};
+pub use cells::{Folding, Quantile, Slc, Suspend};
 pub use collection::Collection;
 pub use completion::Completion;
 pub use csd::CsdStore;
@@ -63,7 +63,7 @@ pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, ExtentTree, Refresh, Wear};
 
 /// The built-in drive profiles, by name.
-pub const DRIVES: [(&str, &str); 25] = [
+pub const DRIVES: [(&str, &str); 26] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
     ("mqsim-mlc-cached", include_str!("../../../../profiles/mqsim-mlc-cached.toml")),
@@ -76,6 +76,7 @@ pub const DRIVES: [(&str, &str); 25] = [
     ("solidigm-p5520", include_str!("../../../../profiles/solidigm-p5520.toml")),
     ("kioxia-cm7-r", include_str!("../../../../profiles/kioxia-cm7-r.toml")),
     ("samsung-980-pro", include_str!("../../../../profiles/samsung-980-pro.toml")),
+    ("intel-660p", include_str!("../../../../profiles/intel-660p.toml")),
     ("p4500", include_str!("../../../../profiles/p4500.toml")),
     ("tlc-generic", include_str!("../../../../profiles/tlc-generic.toml")),
     ("tlc-generic-aged", include_str!("../../../../profiles/tlc-generic-aged.toml")),

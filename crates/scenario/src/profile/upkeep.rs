@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::fault::{KeyError, MAP_UNIT_BYTES, SECOND, fault, within};
 use super::policy_name::{self, is_default};
 use super::switch::{self, Switch};
-use super::{Firmware, Gc, Geometry, Profile, delay};
+use super::{Firmware, Folding, Gc, Geometry, Profile, delay};
 use byteway_clock::Delay;
 use byteway_firmware::policy::{self, Named, WearPolicy};
-use byteway_firmware::{ExtentConfig, Maintenance};
+use byteway_firmware::{DynamicCache, ExtentConfig, Maintenance};
 use byteway_text::units::{Age, Bytes, Percent, Picos, excerpt};
 
 /// Wear leveling.
@@ -145,6 +145,12 @@ impl Profile {
                 age: Delay::from_s(refresh.age.0),
             }),
             slc_blocks: flash.slc.as_ref().map_or(0, |slc| slc.blocks),
+            slc_dynamic: flash.slc.as_ref().map_or_else(DynamicCache::default, |slc| {
+                let blocks = u64::from(geometry.blocks - slc.blocks);
+                let share = |share: Percent| share.of(blocks) as u32;
+                DynamicCache { most: slc.dynamic.map_or(0, share), until: share(slc.dynamic_until) }
+            }),
+            slc_folds_idle: flash.slc.as_ref().is_some_and(|slc| slc.fold == Folding::Idle),
         }
     }
 }

@@ -242,6 +242,12 @@ pub struct UpkeepSpec {
     /// Superblocks per die in SLC mode.
     #[serde(skip_serializing_if = "is_default")]
     pub slc_blocks: u32,
+    /// Other superblocks that an empty die lends to that cache; twice as many with data, and it lends none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub slc_dynamic: u32,
+    /// Whether the cache is folded only while the host is idle, or where space is short.
+    #[serde(skip_serializing_if = "is_default")]
+    pub slc_folds_idle: bool,
     /// Spread of erase counts at which static wear leveling starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub static_spread: Option<u32>,
@@ -251,6 +257,13 @@ pub struct UpkeepSpec {
     /// Garbage collection while the host is idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleSpec>,
+}
+
+impl UpkeepSpec {
+    /// Whether host writes go to superblocks in SLC mode first.
+    pub fn has_cache(&self) -> bool {
+        self.slc_blocks > 0 || self.slc_dynamic > 0
+    }
 }
 
 /// When a superblock's data is refreshed.

@@ -604,10 +604,11 @@ impl Collector {
             if state.blocks.free(*die) != had {
                 state.refresh(*die);
             }
-            if stripe == 0
-                && let Some(streams) = &mut state.streams
-            {
-                streams.opened(block, lane);
+            if stripe == 0 {
+                core.set_mode(&state.blocks, block);
+                if let Some(streams) = &mut state.streams {
+                    streams.opened(block, lane);
+                }
             }
             let units = left.min(stripe_units);
             debug_assert!(units == stripe_units || pads, "only the last stripe before a wait is padded");

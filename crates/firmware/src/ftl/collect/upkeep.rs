@@ -206,7 +206,8 @@ impl State {
     /// a purge needs it.
     fn is_to_fold(&self, die: u32) -> bool {
         let (free, full) = self.blocks.cache(die);
-        full > 0 && (self.collecting.is_idle || free <= (free + full) / 4 || self.blocks.doomed_of(die) > 0)
+        let is_nearly_full = !self.collecting.folds_idle && free <= (free + full) / 4;
+        full > 0 && (self.collecting.is_idle || is_nearly_full || self.blocks.doomed_of(die) > 0)
     }
 
     /// Priority of a collector's operations for a cause.

@@ -17,6 +17,8 @@ const UNITS: &str = "units";
 const PRECONDITION: &str = "precondition";
 const PAGE_TYPES: &str = "page_types";
 const SLC_BLOCKS: &str = "slc_blocks";
+const SLC_DYNAMIC: &str = "slc_dynamic";
+const YES: &str = "yes";
 const MAP_CACHED: &str = "map_cached";
 const NAMESPACES: &str = "namespaces";
 const SEED: &str = "seed";
@@ -98,11 +100,14 @@ fn format(geometry: Geometry, timing: &Timing, config: &FtlConfig) -> Format {
         (PAGE_TYPES, timing.stripes_per_wordline().to_string()),
         (SLC_BLOCKS, config.upkeep.slc_blocks.to_string()),
     ];
+    if config.upkeep.slc_dynamic.most > 0 {
+        traits.push((SLC_DYNAMIC, YES.to_owned()));
+    }
     if config.wide_map {
         traits.push((MAP_ENTRY, WIDE.to_owned()));
     }
     if config.base != Base::Empty {
-        let is_cached = if config.map_cache_pages.is_some() { "yes" } else { "no" };
+        let is_cached = if config.map_cache_pages.is_some() { YES } else { "no" };
         traits.push((MAP_CACHED, is_cached.to_owned())); // cached: translation pages follow the host's units
         // The initial contents are not in the files, but follow from these.
         let region =
@@ -153,7 +158,7 @@ fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
         Some(_) => return Err(MediumError::Untold(MAP_ENTRY)),
     };
     if config.base != Base::Empty {
-        config.map_cache_pages = (text(MAP_CACHED)? == "yes").then_some(1);
+        config.map_cache_pages = (text(MAP_CACHED)? == YES).then_some(1);
         let regions: Option<Vec<Region>> = text(NAMESPACES)?.split_whitespace().map(region_of).collect();
         config.regions = regions.ok_or(MediumError::Untold(NAMESPACES))?;
     }
@@ -173,7 +178,7 @@ fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
     let timing = Timing {
         read: vec![Delay::ZERO; page_types.into()],
         program: vec![Delay::ZERO; page_types.into()],
-        slc: (slc_blocks > 0).then_some(slc),
+        slc: (slc_blocks > 0 || text(SLC_DYNAMIC).is_ok_and(|said| said == YES)).then_some(slc),
         ..Timing::default()
     };
     Ok((timing, config))

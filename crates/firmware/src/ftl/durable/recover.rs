@@ -262,6 +262,7 @@ impl<'a> Recovery<'a> {
                 last: last.unwrap_or(0),
                 is_base: base_stripes > 0 && flash.stripe_number(block, 0) == Some(0),
                 can_go_on: programmed < pages && programmed.is_multiple_of(wordline),
+                is_one_bit: flash.mode(block) == Mode::OneBit,
             };
             self.changed[block.0 as usize] = is_touched
                 && (programmed == 0

@@ -54,10 +54,11 @@ fn send(core: &Core, state: &mut State, stream: u8, die: u32) {
     let is_cached = !host_lane.wordlines.is_begun(die) && state.blocks.has_space(die, Lane::Cache);
     let lane = if is_cached { Lane::Cache } else { Lane::Host(stream) };
     let (block, stripe) = state.blocks.take_stripe(die, lane).expect("a ready die has a stripe");
-    if stripe == 0
-        && let Some(streams) = &mut state.streams
-    {
-        streams.opened(block, lane);
+    if stripe == 0 {
+        core.set_mode(&state.blocks, block);
+        if let Some(streams) = &mut state.streams {
+            streams.opened(block, lane);
+        }
     }
     let index = filling.idle_jobs.pop().expect("there is a job for each program that can be in flight");
     let job = &mut filling.jobs[index as usize];

@@ -25,7 +25,7 @@ pub(super) fn finish(core: &Core, index: u32) {
     // destroy this stripe any more.
     let is_bad = state.blocks.is_bad(block);
     let wordlines = &mut state.filling.lanes[usize::from(stream)].wordlines;
-    if wordlines.stripes() == 1 || state.blocks.is_cache(block) || is_bad {
+    if wordlines.stripes() == 1 || state.blocks.is_one_bit(block) || is_bad {
         if is_bad {
             (count, host_units) = settle_held(core, state, stream, block, 0..u32::MAX);
         }
