@@ -228,7 +228,7 @@ fn a_data_sheet_gives_a_profile_that_comes_near_all_of_it() {
                  randwrite,randwrite,4k,256,steady,iops,180000,/s\n\
                  latread,randread,4k,1,filled,mean,75,us\n\
                  latwrite,randwrite,4k,1,filled,mean,15,us\n";
-    let found = fitted(read_csv("sheet.csv", sheet).unwrap(), setup("modern-gen5", &SMALL));
+    let found = fitted(read_csv("sheet.csv", sheet).unwrap(), setup("tlc-generic", &SMALL));
     let shown = found.printed(byteway_text::table::Width::Wide);
     assert!(found.failure().is_none(), "{shown}");
     for point in &found.points {
