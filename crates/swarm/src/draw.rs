@@ -146,6 +146,8 @@ fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
     let mut of_chores = rng.stream(&format!("{name}/housekeeping"));
     plan.drive.housekeeping_units =
         if one_in(&mut of_chores, 5) { pick(&mut of_chores, &[1, 30, 300]) } else { 0 };
+    let mut of_heat = rng.stream(&format!("{name}/heat"));
+    plan.drive.rest_us = if one_in(&mut of_heat, 5) { pick(&mut of_heat, &[20, 300, 2000]) } else { 0 };
     let cache_streams = [rng.stream(&format!("{name}/admission")), rng.stream(&format!("{name}/prefetch"))];
     cache_policies(cache_streams, &mut plan.drive);
     partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
@@ -631,6 +633,7 @@ fn spec(random: &mut Stream) -> DriveSpec {
         read_cache_units: 0,
         in_turn: false,
         housekeeping_units: 0,
+        rest_us: 0,
         partial: PartialSpec::default(),
         array: None,
         upkeep: UpkeepSpec::default(),
@@ -861,6 +864,7 @@ mod tests {
             }),
             ("dies in turn", &|plan| plan.drive.in_turn),
             ("housekeeping", &|plan| plan.drive.housekeeping_units > 0),
+            ("rests of a hot drive", &|plan| plan.drive.rest_us > 0),
             ("reading ahead", &|plan| {
                 plan.drive.policies.prefetch.as_deref().is_some_and(|name| name != "none")
             }),
