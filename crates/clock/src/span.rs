@@ -113,11 +113,13 @@ pub enum Awaited {
     DieErases,
     /// or that reads and programs what collection, wear levelling or refresh moves.
     DieCollection,
+    /// A rest of all dies, by which a hot drive does less.
+    Throttle,
 }
 
 impl Awaited {
     /// All waits, in report order.
-    pub const ALL: [Awaited; 18] = [
+    pub const ALL: [Awaited; 19] = [
         Awaited::Depth,
         Awaited::QueueEntry,
         Awaited::HostCore,
@@ -136,6 +138,7 @@ impl Awaited {
         Awaited::DiePrograms,
         Awaited::DieErases,
         Awaited::DieCollection,
+        Awaited::Throttle,
     ];
 
     /// Name of the wait in reports.
@@ -159,6 +162,7 @@ impl Awaited {
             Awaited::DiePrograms => "die programs",
             Awaited::DieErases => "die erases",
             Awaited::DieCollection => "die collection",
+            Awaited::Throttle => "throttle",
         }
     }
 

@@ -42,7 +42,8 @@ mod validate;
 pub use backing::Backing;
 pub use config::{
     CommandSet, ConfigError, ControllerConfig, CsdPolicy, Defect, DriveConfig, HostBufferConfig, KvPolicy,
-    MediaConfig, MemoryConfig, MergeConfig, NamespaceConfig, ProgramsPolicy, SiteConfig, TransferConfig,
+    MediaConfig, MemoryConfig, MergeConfig, NamespaceConfig, ProgramsPolicy, SiteConfig, Temperature,
+    TransferConfig,
 };
 pub use controller::Controller;
 pub use controller::command_set::lending::LendError;

@@ -3,7 +3,8 @@
 use crate::fixture::management::{delete, format};
 use crate::fixture::power::power_cycle;
 use crate::fixture::{Bench, NS_4K, NS_4K_UNITS, Pair, TestHost, drive_config, pattern};
-use byteway_clock::Delay;
+use byteway_clock::{Delay, Time};
+use byteway_device::Temperature;
 use byteway_flash::{BlockId, Fault, FaultKind, FaultPlan};
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::feature::{AsyncEventConfig, TemperatureThreshold};
@@ -179,5 +180,45 @@ fn a_temperature_beyond_its_threshold_is_a_warning() {
             host.set_feature(fid::TEMPERATURE_THRESHOLD, threshold(kelvin, under)).await;
             assert_eq!(critical_warning(&host).await, warning, "{kelvin}, {under}");
         }
+    });
+}
+
+// A step of a drive's temperature that is told twice, late or not at all is one that a host cannot react to.
+#[test]
+fn a_step_over_the_threshold_is_told_once_a_crossing() {
+    let mut bench = Bench::default();
+    let s = |s: u64| Time::ZERO + Delay::from_s(s);
+    bench.drive.temperature = Temperature {
+        steps: vec![(s(2), 350), (s(4), 360), (s(6), 300), (s(8), 350)],
+        throttles: Some([345, 355]),
+    };
+    bench.enabled(async move |host| {
+        let config = AsyncEventConfig::new().with_smart(SmartLog::WARNING_TEMPERATURE);
+        host.set_feature(fid::ASYNC_EVENT_CONFIGURATION, config.into_bits()).await;
+        let mut told = Vec::new();
+        for second in 1..10 {
+            host.request_event();
+            host.sleep((s(second) + Delay::from_ms(300)).since(host.clock().now())).await;
+            if event(&host).await == Some(AsyncEvent::TEMPERATURE_THRESHOLD) {
+                told.push(second);
+            }
+            let log = smart(&host).await;
+            let expected = match second {
+                1 => 313,
+                2 | 3 | 8 | 9 => 350,
+                4 | 5 => 360,
+                _ => 300,
+            };
+            assert_eq!(log.composite_temperature.get(), expected, "{second}");
+            assert_eq!(
+                log.critical_warning & SmartLog::WARNING_TEMPERATURE != 0,
+                expected >= 343,
+                "{second}"
+            );
+        }
+        assert_eq!(told, [2, 8]);
+        let log = smart(&host).await;
+        assert_eq!((log.thermal_1_transitions, log.thermal_2_transitions), (2, 1));
+        assert_eq!((log.thermal_1_time, log.thermal_2_time), (3, 2));
     });
 }

@@ -8,7 +8,7 @@ use crate::priority::Priority;
 use crate::store::{Batch, Outdated, Spare};
 use crate::ticket::Ticket;
 use crate::timing::Mode;
-use byteway_clock::{Clock, Delay};
+use byteway_clock::{Clock, Delay, Time};
 use byteway_content::Content;
 use std::rc::Rc;
 use std::time::Duration;
@@ -85,6 +85,12 @@ impl DataEnd {
     /// What the dies have done so far: [`Flash::die_time`]. Nothing is known of those across a link.
     pub fn die_time(&self) -> [Delay; 2] {
         self.own().map_or_else(Default::default, Flash::die_time)
+    }
+
+    /// Time between two instants in which a hot drive's dies rested: [`crate::Throttle::rested`]. Nothing is known of those across a link.
+    pub fn rested(&self, from: Time, to: Time) -> Delay {
+        let throttle = self.own().and_then(|flash| flash.timing().throttle.as_ref());
+        throttle.map_or(Delay::ZERO, |throttle| throttle.rested(from, to))
     }
 
     /// Content of a unit: of own flash at this instant and without cost, across a link by a read. Zero if

@@ -192,6 +192,8 @@ pub(crate) struct Die {
     occupied: Occupancy,
     /// Time for which its cells worked for operations that have ended.
     pub(crate) array: Delay,
+    /// Until when its last rest with something to do goes on: it has a timer then.
+    pub(crate) rests_until: Time,
 }
 
 impl Die {
@@ -207,6 +209,7 @@ impl Die {
             occupied_since: Time::ZERO,
             occupied: Occupancy::default(),
             array: Delay::ZERO,
+            rests_until: Time::ZERO,
         }
     }
 

@@ -25,6 +25,7 @@ use crate::failure::UNCORRECTABLE;
 use crate::geometry::units_in;
 use crate::priority::Priority;
 use crate::store::Batch;
+use crate::throttle::Throttle;
 use crate::ticket::Outcome;
 use crate::timing::{ChannelOrder, Mode, SuspendTiming};
 use byteway_clock::{Delay, Time};
@@ -117,6 +118,9 @@ impl Array {
     fn begin(&mut self, inner: &Inner, index: u32) -> bool {
         let (geometry, timing) = (&inner.geometry, &inner.timing);
         let now = inner.clock.now();
+        if self.rests(inner, index) {
+            return false;
+        }
         loop {
             // During a suspension only reads may start, and only as long as the suspended operation's turn
             // has not come.
@@ -195,6 +199,31 @@ impl Array {
             self.start(inner, index, front, usage, passage);
             return true;
         }
+    }
+
+    /// Whether nothing may begin because the drive is hot. The die goes on after the rest if anything waits for it.
+    #[inline]
+    fn rests(&mut self, inner: &Inner, index: u32) -> bool {
+        match &inner.timing.throttle {
+            Some(throttle) => self.rests_by(inner, index, throttle),
+            None => false,
+        }
+    }
+
+    #[cold]
+    fn rests_by(&mut self, inner: &Inner, index: u32, throttle: &Throttle) -> bool {
+        let until = match inner.clock.is_immediate() {
+            true => None,
+            false => throttle.rests_until(inner.clock.now()),
+        };
+        let Some(until) = until else { return false };
+        let die = &mut self.dies[index as usize];
+        let has_work = die.suspended.is_some() || !die.queue.is_empty();
+        if has_work && die.rests_until != until {
+            die.rests_until = until;
+            inner.clock.wake_at(until, inner.dies.with(index));
+        }
+        true
     }
 
     /// Sends the command, and the data of a program, as soon as the channel is free.
@@ -465,7 +494,11 @@ impl Array {
         let queued = now.since(operation.submitted).saturating_sub(cell + channel);
         let [reads, programs, erases, collection, _] = waits;
         let die = [reads, programs, erases, collection];
-        let mut outcome = Outcome { queued, die, cell, channel, failed: false, unreadable: 0 };
+        // Of what ended meanwhile the die's time counts first, and of a suspended operation all rests up to its end.
+        let rest = inner.timing.throttle.as_ref().map_or(Delay::ZERO, |throttle| {
+            throttle.rested(operation.submitted, now).min(queued.saturating_sub(die.into_iter().sum()))
+        });
+        let mut outcome = Outcome { queued, die, rest, cell, channel, failed: false, unreadable: 0 };
         let class = operation.priority as usize;
         let (block, stripe) = (operation.block, operation.stripe);
         match operation.verb {

@@ -21,6 +21,8 @@ pub struct Outcome {
     /// and programs of collection, wear leveling and refresh. The rest is for the channel, its own or that of the
     /// operations before it.
     pub die: [Delay; 4],
+    /// The part of it in which a hot drive rested and the die did nothing.
+    pub rest: Delay,
     /// Sensing with all retries, programming, erasing, and the time to resume.
     pub cell: Delay,
     /// Command cycles and data on the channel, those of retries included.
@@ -34,17 +36,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What it waited for: the die, by what that did meanwhile, and the channel. The sum is
+    /// What it waited for: the die, by what that did meanwhile, the rests of a hot drive, and the channel. The sum is
     /// [`Outcome::queued`].
-    pub fn waits(&self) -> [(Awaited, Delay); 5] {
+    pub fn waits(&self) -> [(Awaited, Delay); 6] {
         let [reads, programs, erases, collection] = self.die;
-        let channel = self.queued.saturating_sub(self.die.into_iter().sum());
+        let channel = self.queued.saturating_sub(self.die.into_iter().sum::<Delay>() + self.rest);
         [
             (Awaited::DieReads, reads),
             (Awaited::DiePrograms, programs),
             (Awaited::DieErases, erases),
             (Awaited::DieCollection, collection),
             (Awaited::Channel, channel),
+            (Awaited::Throttle, self.rest),
         ]
     }
 }

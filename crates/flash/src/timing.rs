@@ -5,6 +5,7 @@ use crate::geometry::BlockId;
 use crate::policy::{SchedulePolicy, SuspendPolicy};
 use crate::priority::Priority;
 use crate::quantiles::Quantiles;
+use crate::throttle::Throttle;
 use byteway_clock::{Delay, Rate, Time};
 
 /// Times of a die and of its channel.
@@ -44,6 +45,8 @@ pub struct Timing {
     pub channel_order: ChannelOrder,
     /// Times in one-bit mode; None if superblocks have no such mode.
     pub slc: Option<SlcTiming>,
+    /// Rests of all dies in a hot drive; None for none.
+    pub throttle: Option<Throttle>,
 }
 
 /// Which waiting die a channel serves first. ONFI has no rule: the choice is the flash controller's.
@@ -123,6 +126,7 @@ impl Default for Timing {
             cache_read: false,
             channel_order: ChannelOrder::CommandsFirst,
             slc: None,
+            throttle: None,
         }
     }
 }
@@ -145,6 +149,9 @@ pub enum TimingError {
     /// Suspension is enabled with a maximum of zero.
     #[error("suspend.most is 0, it must be at least 1; leave suspend out for none")]
     NoSuspend,
+    /// A throttle has no period, rests that fill it, or steps out of order.
+    #[error("throttle: steps must ascend, and each rest must be shorter than the period")]
+    Throttle,
 }
 
 /// A sensing of a page, one of all that there ever are: what [`Timing::read_quantiles`] draw by.
@@ -211,6 +218,9 @@ impl Timing {
         }
         if self.suspend.is_some_and(|suspend| suspend.most == 0) {
             return Err(TimingError::NoSuspend);
+        }
+        if self.throttle.as_ref().is_some_and(|throttle| !throttle.is_valid()) {
+            return Err(TimingError::Throttle);
         }
         Ok(())
     }

@@ -39,6 +39,8 @@ pub struct IoRecorder {
     kinds: ArrayRef,
     /// The stages in which I/Os of this scenario can spend time.
     stages: Vec<Stage>,
+    /// A throttle is waited for where a drive has one.
+    waits: Vec<Awaited>,
     rows: Vec<Row>,
     failure: Option<OutputError>,
 }
@@ -75,13 +77,17 @@ impl IoRecorder {
         });
         let stages: Vec<Stage> =
             Stage::ALL.into_iter().filter(|stage| scenario.target.is_some() || !stage.is_remote()).collect();
+        let throttles = scenario.drives.iter().any(|drive| drive.plan.throttle().is_some());
+        let waits: Vec<Awaited> =
+            Awaited::ALL.into_iter().filter(|wait| throttles || *wait != Awaited::Throttle).collect();
         IoRecorder {
             output: output.clone(),
             about,
             writer: None,
-            schema: schema(drives.is_some(), &stages),
+            schema: schema(drives.is_some(), &stages, &waits),
             drives,
             stages,
+            waits,
             jobs: Arc::new(StringArray::from_iter_values(scenario.jobs.iter().map(|job| &job.name))),
             kinds: Arc::new(StringArray::from_iter_values(KINDS)),
             rows: Vec::with_capacity(ROWS),
@@ -170,7 +176,7 @@ impl IoRecorder {
             columns.insert(2, Arc::new(column));
         }
         columns.extend(self.stages.iter().map(|stage| time(&|row| row.stages[*stage as usize])));
-        columns.extend(Awaited::ALL.iter().map(|wait| time(&|row| row.waits[*wait as usize])));
+        columns.extend(self.waits.iter().map(|wait| time(&|row| row.waits[*wait as usize])));
         Ok(columns)
     }
 
@@ -191,7 +197,7 @@ impl IoRecorder {
     }
 }
 
-fn schema(has_several_drives: bool, stages: &[Stage]) -> SchemaRef {
+fn schema(has_several_drives: bool, stages: &[Stage], waits: &[Awaited]) -> SchemaRef {
     let name = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let drive = Column::new("drive", name(), "Name of the job's drive");
     let first = [
@@ -223,7 +229,7 @@ fn schema(has_several_drives: bool, stages: &[Stage]) -> SchemaRef {
         let text = format!("Part of latency_ns spent in {name}; the parts sum to latency_ns");
         Column::new(&format!("{name}_ns"), DataType::Float64, &text)
     });
-    let waits = Awaited::ALL.iter().map(|wait| {
+    let waits = waits.iter().map(|wait| {
         let name = wait.name();
         let text = format!("Part of queueing_ns spent waiting for: {name}; the parts sum to queueing_ns");
         Column::new(&format!("wait_{}_ns", name.replace(' ', "_")), DataType::Float64, &text)

@@ -82,7 +82,7 @@ impl Watch {
 }
 
 /// What takes long by itself, or where data lies unevenly, or is told elsewhere.
-const LONG_WAITS: [Awaited; 9] = [
+const LONG_WAITS: [Awaited; 10] = [
     Awaited::Depth,
     Awaited::MapFrame,
     Awaited::Buffer,
@@ -92,6 +92,7 @@ const LONG_WAITS: [Awaited; 9] = [
     Awaited::DiePrograms,
     Awaited::DieErases,
     Awaited::DieCollection,
+    Awaited::Throttle,
 ];
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use byteway_assembly::{
     power_on_partial,
 };
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Executor, Owner, Rate, RunOutcome, Station};
+use byteway_clock::{Clock, Delay, Executor, Owner, Rate, RunOutcome, Station, Time};
 use byteway_content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_device::{
     ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MergeConfig,
-    NamespaceConfig, ProgramsPolicy, SiteConfig,
+    NamespaceConfig, ProgramsPolicy, SiteConfig, Temperature,
 };
 use byteway_firmware::{Cycles, FtlConfig, Housekeeping, Striping, WorkKind};
 use byteway_flash::{FaultPlan, Timing};
@@ -417,6 +417,7 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         timing: Timing {
             schedule: plan.policies.schedule.clone(),
             suspend_policy: plan.policies.suspend.clone(),
+            throttle: plan.throttle(),
             ..profile.flash.timing()
         },
         media: MediaConfig {
@@ -424,6 +425,15 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
             faults: FaultPlan::default(),
             age: Duration::from_secs(plan.age.0),
             worn_erases: plan.worn.of(profile.flash.endurance.into()) as u32,
+        },
+        temperature: Temperature {
+            steps: plan
+                .temperature
+                .iter()
+                .map(|(at, celsius)| (Time::ZERO + delay(*at), celsius.kelvins()))
+                .collect(),
+            throttles: (profile.firmware.throttle.as_ref())
+                .map(|throttle| [throttle.light, throttle.heavy].map(|level| level.from.kelvins())),
         },
         endurance_erases: profile.flash.endurance,
         ftl: ftl(plan),

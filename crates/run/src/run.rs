@@ -638,7 +638,9 @@ impl RunContext {
             summary.utilisation.push(begin.processors_until(&end));
         }
         summary.notes.extend(recorded.note.clone());
-        summary.notes.extend(steadiness::notes(&recorded.series, &scenario.jobs, &scenario.drives[0].plan));
+        let start = self.began.get().unwrap_or(Time::ZERO);
+        let first = &scenario.drives[0].plan;
+        summary.notes.extend(steadiness::notes(&recorded.series, &scenario.jobs, first, start));
         if let [_] = &measured[..] {
             summary.notes.extend(steadiness::rough_start(
                 scenario,
@@ -661,15 +663,20 @@ impl RunContext {
             let written_before = measured[drive].begin.host_bytes;
             let mut rough = steadiness::rough_start(scenario, drive, part.has_writes(), written_before);
             rough.extend(steadiness::other_spare(scenario, drive, collected));
+            let rough_or_hot = rough.iter().cloned().chain(measured[drive].throttled());
             let nothing = part.notes.iter().filter(|note| note.contains(NOTHING_MEASURED)).cloned();
             let nothing: Vec<String> = nothing.filter(|note| !summary.notes.contains(note)).collect();
             part.notes.extend(recorded.note.clone());
             let jobs: Vec<JobPlan> = scenario.jobs_of(drive).cloned().collect();
-            part.notes.extend(steadiness::notes(own, &jobs, &scenario.drives[drive].plan));
+            part.notes.extend(steadiness::notes(own, &jobs, &scenario.drives[drive].plan, start));
             part.notes.extend(rough.clone());
             let name = part.drive.as_deref().unwrap_or_default();
             summary.notes.extend(
-                inputs.into_iter().chain(rough).chain(nothing).map(|note| format!("drive {name}: {note}")),
+                inputs
+                    .into_iter()
+                    .chain(rough_or_hot)
+                    .chain(nothing)
+                    .map(|note| format!("drive {name}: {note}")),
             );
             summary.drives.push(part);
         }
@@ -701,6 +708,7 @@ impl RunContext {
         notes.extend(play.meter.lone_notes(jobs, part, &found.jobs));
         notes.extend(play.unchecked_note(part));
         notes.extend(play.decisions(part));
+        notes.extend(only.and_then(Measured::throttled));
         let windows: u64 = drives.iter().map(|drive| drive.units(|ftl| ftl.collection_windows)).sum();
         if windows > 0 {
             let ahead: u64 = drives.iter().map(|drive| drive.units(|ftl| ftl.blocks_collected_window)).sum();
@@ -777,6 +785,20 @@ impl Measured<'_> {
     fn drive(&self) -> MeasuredDrive<'_> {
         let DriveEnd { snapshot, wear } = self.end;
         MeasuredDrive { plan: self.plan, begin: self.begin, end: snapshot, wear }
+    }
+
+    /// A note on a drive that throttled.
+    fn throttled(&self) -> Option<String> {
+        let throttle = self.plan.throttle()?;
+        let (from, to) = (self.begin.at, self.end.snapshot.at);
+        let throttled = throttle.throttled(from, to);
+        (throttled > Delay::ZERO).then(|| {
+            format!(
+                "throttled for {throttled} of {} measured: its dies rested for {} (`drive.temperature`, `firmware.throttle`)",
+                to.since(from),
+                throttle.rested(from, to)
+            )
+        })
     }
 
     fn elapsed_ps(&self) -> u64 {

@@ -15,13 +15,14 @@ use super::policy::{self, DrivePolicies};
 use super::table;
 use super::transfer::no_sink;
 use crate::profile::{
-    CAPACITY_BYTES, DRIVES, Folding, Geometry, KeyError, Profile, Programs, fault, load, within,
+    CAPACITY_BYTES, CELSIUS, DRIVES, Folding, Geometry, KeyError, Profile, Programs, fault, load, within,
 };
 use crate::source::{Index, Sources, Tree};
+use byteway_clock::{Delay, Time};
 use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_firmware::{Base, SteadyLoad};
 use byteway_text::error::{InputError, nearest};
-use byteway_text::units::{Age, Bytes, Percent, excerpt};
+use byteway_text::units::{Age, Bytes, Celsius, Percent, Picos, excerpt};
 use byteway_workload::query::TableRows;
 
 /// A century; a larger value is a mistaken unit.
@@ -54,6 +55,8 @@ pub struct DrivePlan {
     pub age: Age,
     /// Initial wear of its blocks.
     pub worn: Percent,
+    /// Steps of its temperature, ascending.
+    pub temperature: Vec<(Picos, Celsius)>,
     /// Number of namespaces of the personality's kind, numbered from 1.
     pub namespaces: u32,
     /// Bytes of the KV namespace behind the block namespaces; 0: none.
@@ -84,6 +87,26 @@ impl ArrayPlan {
 
 /// Overprovisioning in per cent up to which one that a small drive can have is looked for.
 const OP_SEARCHED: u32 = 1000;
+
+/// Temperature of a drive before the first step of its schedule, and of one without a schedule.
+const USUAL: Celsius = Celsius(40);
+
+impl DrivePlan {
+    /// When its dies rest because it is hot; `None`: never.
+    pub fn throttle(&self) -> Option<byteway_flash::Throttle> {
+        let throttle = self.profile.firmware.throttle.as_ref()?;
+        let delay = |picos: Picos| Delay::from_ps(picos.0);
+        let first = (self.temperature.first().is_none_or(|(at, _)| at.0 > 0)).then_some((Picos(0), USUAL));
+        let mut steps: Vec<(Time, Delay)> = Vec::new();
+        for (at, temperature) in first.iter().chain(&self.temperature) {
+            let rest = delay(throttle.rest(*temperature));
+            if steps.last().map_or(Delay::ZERO, |(_, before)| *before) != rest {
+                steps.push((Time::ZERO + delay(*at), rest));
+            }
+        }
+        (!steps.is_empty()).then(|| byteway_flash::Throttle { period: delay(throttle.period), steps })
+    }
+}
 
 impl DrivePlan {
     /// The drives that it consists of: the members of an array, or itself.
@@ -225,6 +248,7 @@ impl DriveDraft<'_> {
         within(&self.key("namespaces"), section.namespaces, 1, 128)?;
         within(&self.key("age"), section.age, Age(0), AGE_MAX)?;
         within(&self.key("worn"), section.worn, Percent(0.0), Percent(200.0))?;
+        self.check_temperature()?;
         if section.personality.has_sink() && profile.transfer.sink.0 == 0 {
             return Err(no_sink(&self.key("personality"), &profile_stem(&section.profile)));
         }
@@ -301,6 +325,7 @@ impl DriveDraft<'_> {
             steady_load: SteadyLoad::Saturating,
             age: section.age,
             worn: section.worn,
+            temperature: section.temperature.clone(),
             namespaces: section.namespaces,
             kv_bytes,
             namespace_blocks: namespace_bytes / lba.0,
@@ -341,6 +366,24 @@ impl DriveDraft<'_> {
             None => format!("{}choose smaller superblocks, or fewer dies", fits.unwrap_or_default()),
         };
         self.fault("precondition", &what, &help)
+    }
+
+    fn check_temperature(&self) -> Result<(), KeyError> {
+        let (key, steps) = (self.key("temperature"), &self.section.temperature);
+        if steps.len() > TEMPERATURE_STEPS_MAX {
+            let what = format!(" has {} steps, at most {TEMPERATURE_STEPS_MAX} are possible", steps.len());
+            return Err(self.fault("temperature", &what, "leave some out"));
+        }
+        let [coldest, hottest] = CELSIUS;
+        for (at, temperature) in steps {
+            within(&key, *at, Picos(0), TEMPERATURE_END)?;
+            within(&key, *temperature, coldest, hottest)?;
+        }
+        if let Some(pair) = steps.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+            let what = format!(": {} comes after {}", pair[1].0, pair[0].0);
+            return Err(self.fault("temperature", &what, "let each step be later than the one before"));
+        }
+        Ok(())
     }
 
     /// Whether the section fits a drive whose firmware runs on the host, or on drives behind a bridge.
@@ -398,6 +441,12 @@ impl DriveDraft<'_> {
 /// number.
 const DRIVES_MAX: usize = 256;
 
+/// Steps of a drive's temperature, at most: each costs an event of the run.
+const TEMPERATURE_STEPS_MAX: usize = 1000;
+
+/// Latest step of a temperature: 100 days, half the range of virtual time.
+const TEMPERATURE_END: Picos = Picos(100 * 86_400 * 1_000_000_000_000);
+
 /// Drives named in a message, at most.
 const LISTED_MAX: usize = 8;
 
@@ -438,7 +487,7 @@ fn copies(section: &DriveSection, path: &str, plan: DrivePlan) -> Result<Vec<Dri
 }
 
 /// Keys of `[drive]`, which are refused as names of drives: `--set drive.KEY` would be ambiguous.
-pub(crate) const SECTION_KEYS: [&str; 14] = [
+pub(crate) const SECTION_KEYS: [&str; 15] = [
     "name",
     "copies",
     "profile",
@@ -449,6 +498,7 @@ pub(crate) const SECTION_KEYS: [&str; 14] = [
     "precondition",
     "age",
     "worn",
+    "temperature",
     "namespaces",
     "kv_capacity",
     "table",

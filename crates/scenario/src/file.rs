@@ -19,7 +19,7 @@ use super::query_section::{QuerySection, TableSection};
 use super::target_section::{NetworkSection, TargetSection};
 use super::transfer::TransferSection;
 use byteway_firmware::Base;
-use byteway_text::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitError};
+use byteway_text::units::{Age, Bytes, Celsius, Percent, Picos, Portion, Rate, UnitError};
 use byteway_trace::format::device_pair;
 use byteway_trace::{Action, Columns, Format, Unit};
 use byteway_workload::{
@@ -162,6 +162,11 @@ pub struct DriveSection {
     /// Initial wear: mean erase count as a share of `flash.endurance`. Default: 0 %.
     #[serde(default)]
     pub worn: Percent,
+    /// Composite temperature over simulated time: steps, each an instant since the drive's first power-on, shortly before the jobs begin, and the
+    /// temperature from then on, such as `[["2 s", "78 C"], ["5 s", "60 C"]]`. At most 1000, ascending. 40 C before the first. A drive throttles by it as
+    /// `firmware.throttle` of its profile says, and reports it. Default: always 40 C.
+    #[serde(default)]
+    pub temperature: Vec<(Picos, Celsius)>,
     /// Number of namespaces, which divide the capacity equally.
     #[serde(default = "one_u32")]
     pub namespaces: u32,

@@ -631,6 +631,9 @@ impl Scenario {
         if plan.age.0 > 0 && plan.profile.flash.reliability.is_none() {
             notes.push("drive.age changes nothing: the profile has no flash.reliability".to_owned());
         }
+        if !plan.temperature.is_empty() && plan.profile.firmware.throttle.is_none() {
+            notes.push("drive.temperature slows nothing: the profile has no firmware.throttle".to_owned());
+        }
         notes.extend(table::notes(&plan.tables));
         for member in plan.members() {
             for AddedPolicy { what, name, hash, .. } in member.policies.added() {

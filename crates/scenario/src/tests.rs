@@ -272,6 +272,23 @@ fn the_keys_of_upkeep_and_cells_are_checked_where_they_are_written() {
         error.contains("folded when it is full") && error.contains("precondition = \"filled\""),
         "{error}"
     );
+    let temperature = |steps: &str| drive(&format!("temperature = [{steps}]"));
+    assert_error(temperature("[\"1 s\", \"70\"]"), "s.toml:3", "`70` is not a temperature", "\"78 C\"");
+    assert_error(temperature("[\"1 s\", \"126 C\"]"), "s.toml:3:15", "out of range", "-40 C to 125 C");
+    assert_error(temperature("[\"101 d\", \"70 C\"]"), "s.toml:3", "unknown unit `d`", "h");
+    let twice = "[\"1 s\", \"70 C\"], [\"1 s\", \"71 C\"]";
+    assert_error(temperature(twice), "s.toml:3:15", "1 s comes after 1 s", "later");
+    let many: String = (0..1001).map(|at| format!("[\"{at} s\", \"70 C\"],")).collect();
+    assert_error(temperature(&many), "s.toml:3:15", "has 1001 steps", "leave some out");
+    let heavy = |from: &str, rest: &str| {
+        let light = "light = { from = \"70 C\", rest = \"40 %\" }";
+        over(&format!(
+            "firmware.throttle = {{ {light}, heavy = {{ from = \"{from}\", rest = \"{rest}\" }} }}"
+        ))
+    };
+    assert_error(heavy("70 C", "80 %"), "s.toml", "is not above", "higher");
+    assert_error(heavy("80 C", "30 %"), "s.toml", "out of range", "40 % to 99 %");
+    assert_error(heavy("80 C", "100 %"), "s.toml", "out of range", "99 %");
 }
 
 // A comparison removes a mechanism with the same key that adds it.

@@ -151,6 +151,8 @@ fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
         plan.drive.upkeep.slc_dynamic = 1 + of_slc.below(plan.drive.blocks.into()) as u32;
     }
     plan.drive.upkeep.slc_folds_idle = plan.drive.upkeep.has_cache() && one_in(&mut of_slc, 3);
+    let mut of_heat = rng.stream(&format!("{name}/heat"));
+    plan.drive.rest_us = if one_in(&mut of_heat, 5) { pick(&mut of_heat, &[20, 300, 2000]) } else { 0 };
     let cache_streams = [rng.stream(&format!("{name}/admission")), rng.stream(&format!("{name}/prefetch"))];
     cache_policies(cache_streams, &mut plan.drive);
     partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
@@ -638,6 +640,7 @@ fn spec(random: &mut Stream) -> DriveSpec {
         read_cache_units: 0,
         in_turn: false,
         housekeeping_units: 0,
+        rest_us: 0,
         partial: PartialSpec::default(),
         array: None,
         upkeep: UpkeepSpec::default(),
@@ -870,6 +873,7 @@ mod tests {
             }),
             ("dies in turn", &|plan| plan.drive.in_turn),
             ("housekeeping", &|plan| plan.drive.housekeeping_units > 0),
+            ("rests of a hot drive", &|plan| plan.drive.rest_us > 0),
             ("reading ahead", &|plan| {
                 plan.drive.policies.prefetch.as_deref().is_some_and(|name| name != "none")
             }),

@@ -10,7 +10,7 @@ use byteway_array::{ArrayConfig, Level, NvramConfig, RebuildConfig};
 use byteway_assembly::{
     ArrayDriveConfig, ArrayLocation, EndpointConfig, Hosted, HostedConfig, PartialConfig, power_on_partial,
 };
-use byteway_clock::{Clock, Delay, Executor, Rate, Station};
+use byteway_clock::{Clock, Delay, Executor, Rate, Station, Time};
 use byteway_content::{BlockSize, Keep};
 use byteway_defect::Planted;
 use byteway_device::{
@@ -23,7 +23,9 @@ use byteway_firmware::{
     Background, Base, DynamicCache, ExtentConfig, FtlConfig, Housekeeping, Maintenance, Refresh, Striping,
     WorkKind,
 };
-use byteway_flash::{ChannelOrder, FaultKind, FaultPlan, Geometry, Medium, SlcTiming, SuspendTiming, Timing};
+use byteway_flash::{
+    ChannelOrder, FaultKind, FaultPlan, Geometry, Medium, SlcTiming, SuspendTiming, Throttle, Timing,
+};
 use byteway_host::{BaseState, Completion, HostCosts};
 use byteway_kv::{KvConfig, UnitExtent};
 use byteway_link::{Generation, Memory, PcieConfig, SwitchConfig};
@@ -440,6 +442,14 @@ fn timing(spec: &DriveSpec) -> Timing {
             read: Delay::from_us(7),
             program: Delay::from_us(23),
             erase: Delay::from_us(210),
+        }),
+        // Hot from the first power-on on, and hotter a little later.
+        throttle: (spec.rest_us > 0).then(|| Throttle {
+            period: Delay::from_us(u64::from(spec.rest_us) + 100),
+            steps: vec![
+                (Time::ZERO, Delay::from_us(u64::from(spec.rest_us).div_ceil(2))),
+                (Time::ZERO + Delay::from_ms(2), Delay::from_us(spec.rest_us.into())),
+            ],
         }),
     }
 }

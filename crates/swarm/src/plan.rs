@@ -360,6 +360,7 @@ mod tests {
             read_cache_units: 0,
             in_turn: false,
             housekeeping_units: 0,
+            rest_us: 0,
             partial: PartialSpec::default(),
             array: None,
             upkeep: UpkeepSpec::default(),

@@ -194,6 +194,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.absorbs_parts = None);
         self.try_change(|plan| plan.drive.in_turn = false);
         self.try_change(|plan| plan.drive.housekeeping_units = 0);
+        self.try_change(|plan| plan.drive.rest_us = 0);
         self.try_change(|plan| {
             plan.drive.read_cache_units = 0;
             (plan.drive.policies.admission, plan.drive.policies.prefetch) = (None, None);

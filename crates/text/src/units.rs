@@ -453,6 +453,62 @@ impl<'de> Deserialize<'de> for Percent {
     }
 }
 
+/// A temperature in degrees Celsius: `"78 C"`, `"-5 C"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Celsius(pub i16);
+
+impl Celsius {
+    /// In kelvins, as NVMe has it.
+    pub fn kelvins(self) -> u16 {
+        self.0.saturating_add(273).max(0) as u16
+    }
+}
+
+const CELSIUS_EXPECTED: &str = "a temperature in whole degrees in quotes, such as \"78 C\"";
+
+impl FromStr for Celsius {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let number = text.trim().strip_suffix('C').map(str::trim_end);
+        number.and_then(|number| number.parse().ok()).map(Celsius).ok_or_else(|| UnitError {
+            what: format!("`{}` is not a temperature", excerpt(text)),
+            help: format!("write {CELSIUS_EXPECTED}; the unit is C"),
+        })
+    }
+}
+
+impl fmt::Display for Celsius {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} C", self.0)
+    }
+}
+
+impl Serialize for Celsius {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Celsius {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text(CELSIUS_EXPECTED.to_owned(), str::parse))
+    }
+}
+
+impl JsonSchema for Celsius {
+    fn schema_name() -> Cow<'static, str> {
+        "Celsius".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": CELSIUS_EXPECTED,
+            "pattern": r"^\s*[+-]?[0-9]+\s*C\s*$",
+            "examples": ["78 C"],
+        })
+    }
+}
+
 /// A size, absolute or as a percentage of a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Portion {

@@ -47,6 +47,7 @@ mod spans;
 mod steady;
 mod sweep;
 mod tables;
+mod throttle;
 mod trace_convert;
 mod trace_formats;
 mod trace_inspect;

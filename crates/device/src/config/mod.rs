@@ -14,10 +14,12 @@ pub use defect::Defect;
 pub use programs::ProgramsPolicy;
 use std::fmt;
 use std::time::Duration;
+pub use temperature::Temperature;
 
 mod command_set;
 mod defect;
 mod programs;
+mod temperature;
 
 /// The controller's limits and fixed delays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -279,6 +281,8 @@ pub struct DriveConfig {
     pub timing: Timing,
     /// Flash reliability and injected faults.
     pub media: MediaConfig,
+    /// Its temperature over time.
+    pub temperature: Temperature,
     /// Program/erase cycles that a block endures: the base of SMART's percentage used.
     pub endurance_erases: u32,
     /// Translation layer. The drive overwrites its units, seed, rhythm, base, regions and `keep`.
@@ -319,6 +323,7 @@ impl Default for DriveConfig {
                 ..Timing::default()
             },
             media: MediaConfig::default(),
+            temperature: Temperature::default(),
             endurance_erases: 3000,
             ftl: FtlConfig { write_buffer_units: 256, ..FtlConfig::default() },
             namespaces: vec![NamespaceConfig::blocks(12_288, BlockSize::B4096)],

@@ -114,6 +114,9 @@ impl Controller {
         tasks.push(clock.spawn("interrupt coalescing", run_coalescing(core.clone())));
         if is_first {
             tasks.push(clock.spawn("health", background::health::run(core.clone())));
+            if !core.config.temperature.steps.is_empty() {
+                tasks.push(clock.spawn("temperature", background::health::watch_temperature(core.clone())));
+            }
             if core.config.controller.collection_windows {
                 tasks.push(clock.spawn("collection notices", background::collection::run(core.clone())));
             }

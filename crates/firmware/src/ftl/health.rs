@@ -68,12 +68,18 @@ impl Core {
         if waited == Delay::ZERO {
             return;
         }
+        let rest = self.flash.rested(wait.begin, now);
+        let waited = waited - rest;
         let die_time = self.flash.die_time();
         let [hosts, collection] =
             [0, 1].map(|of| u128::from(die_time[of].0.wrapping_sub(wait.die_time[of].0)));
         let share = (u128::from(waited.0) * collection).checked_div(hosts + collection).unwrap_or(0);
         let collection = Delay(share as u64);
-        let parts = [(Awaited::BufferCollection, collection), (Awaited::Buffer, waited - collection)];
+        let parts = [
+            (Awaited::Throttle, rest),
+            (Awaited::BufferCollection, collection),
+            (Awaited::Buffer, waited - collection),
+        ];
         spans.charge(span, wait.begin, Stage::Queueing); // for a lock, which is not the buffer's
         spans.charge_waits(span, now, parts, Stage::Queueing);
     }

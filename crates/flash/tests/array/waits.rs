@@ -3,8 +3,8 @@
 use crate::array::fixture::{
     COMMAND, GEOMETRY, UNIT, at, at_ns, batch, behind, read_one, run, run_with, timing, went,
 };
-use byteway_clock::{Awaited, Delay};
-use byteway_flash::{BlockId, Priority, Timing};
+use byteway_clock::{Awaited, Delay, Time};
+use byteway_flash::{BlockId, Priority, Throttle, Timing};
 
 const READ: u64 = 100 + 30_000 + 5_120;
 const ERASE: u64 = 100 + 3_000_000;
@@ -102,5 +102,28 @@ fn the_time_of_all_dies_is_told_by_whom_they_served() {
         let hosts = flash.die_busy(5);
         let collection = flash.die_busy(0) + flash.die_busy(1);
         assert_eq!((before, flash.die_time()), ([Delay::ZERO; 2], [hosts, collection]));
+    });
+}
+
+// A hot drive that served reads through its rests, or slept on after them, would throttle by another share than its profile says.
+#[test]
+fn a_rest_begins_nothing_and_is_what_is_waited_for() {
+    let us = Delay::from_us;
+    let throttle = Throttle { period: us(1000), steps: vec![(Time::ZERO + us(1000), us(400))] };
+    run_with(Timing { throttle: Some(throttle), ..timing() }, async move |flash, clock| {
+        clock.sleep(us(990)).await;
+        let [first, second] = [(); 2].map(|()| read_one(&flash, 0, 0, Priority::HostRead));
+        let found = first.wait().await;
+        assert_eq!(
+            (found.queued, clock.now()),
+            (Delay::ZERO, at_ns(990_000 + READ)),
+            "what has begun goes on"
+        );
+        let found = second.wait().await;
+        assert_eq!(clock.now(), at_ns(1_400_000 + READ));
+        let waits = found.waits();
+        assert_eq!(waits[0], (Awaited::DieReads, Delay::from_ns(READ)));
+        assert_eq!(waits[5], (Awaited::Throttle, Delay::from_ns(1_400_000 - 990_000 - READ)));
+        assert_eq!(waits.map(|(_, time)| time).into_iter().sum::<Delay>(), found.queued);
     });
 }

@@ -253,6 +253,7 @@ fn awaited(wait: &str) -> &'static str {
         "die programs" => "a die that programs for hosts",
         "die erases" => "a die that erases",
         "die collection" => "a die that reads or programs for collection, wear levelling or refresh",
+        "throttle" => "a rest of all dies, because the drive is hot",
         _ => "",
     }
 }

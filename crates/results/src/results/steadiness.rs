@@ -14,6 +14,7 @@
 //! - of a drive that does not collect yet: it is measured as it began, and its free superblocks have to fall.
 
 use super::{DrivePoint, Point, Series};
+use byteway_clock::{Delay, Time};
 use byteway_content::UNIT_BYTES;
 use byteway_firmware::Base;
 use byteway_scenario::profile::Geometry;
@@ -56,8 +57,9 @@ pub(super) fn of_all_jobs<'a>(series: &'a Series, jobs: &[JobPlan]) -> Vec<&'a P
 }
 
 /// A note for each job whose throughput differs between the halves, and one if what drifts in the drive differs.
-/// `drive` is the plan of the one drive whose figures the series has.
-pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan) -> Vec<String> {
+/// `drive` is the plan of the one drive whose figures the series has, which began at `start`: if the drive throttles more or less from within the
+/// measured part on, that is named in place of what else would help.
+pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan, start: Time) -> Vec<String> {
     let steps = of_all_jobs(series, jobs);
     let (Some(begin_ns), Some(end_ns)) =
         (steps.first().map(|step| step.begin_ns), steps.last().map(|step| step.end_ns))
@@ -67,6 +69,16 @@ pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan) -> Vec<String
     if steps.len() < STEPS_LEAST || end_ns - begin_ns < SPAN_LEAST_NS {
         return Vec::new();
     }
+    let after = |ns: f64| start + Delay::from_ps((ns * 1000.0) as u64);
+    let throttle = drive.throttle();
+    let mut changes = throttle.iter().flat_map(|throttle| &throttle.steps).map(|(at, _)| *at);
+    let advice = match changes.find(|at| *at > after(begin_ns) && *at < after(end_ns)) {
+        None => "set `ramp_time` to exclude the start, and a longer runtime".to_owned(),
+        Some(at) => format!(
+            "the drive throttles otherwise from {} of the run on (`drive.temperature`): measure before and after it apart",
+            at.since(start)
+        ),
+    };
     let middle_ns = 0.5 * (begin_ns + end_ns);
     let split = steps.partition_point(|step| 0.5 * (step.begin_ns + step.end_ns) < middle_ns);
     let halves = [&steps[..split], &steps[split..]];
@@ -81,8 +93,7 @@ pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan) -> Vec<String
         }
         let name = if jobs.len() > 1 { format!("job {}: ", job.name) } else { String::new() };
         Some(format!(
-            "{NOT_STEADY} {name}first half {}IOPS, second half {}IOPS ({:+.0} %); set `ramp_time` to exclude the start, \
-             and a longer runtime",
+            "{NOT_STEADY} {name}first half {}IOPS, second half {}IOPS ({:+.0} %); {advice}",
             scaled(first),
             scaled(second),
             (second / first - 1.0) * 100.0
@@ -91,7 +102,7 @@ pub fn notes(series: &Series, jobs: &[JobPlan], drive: &DrivePlan) -> Vec<String
     jobs.iter()
         .enumerate()
         .filter_map(of_job)
-        .chain(beneath.and_then(|halves| drift(&halves, of_chance, drive)))
+        .chain(beneath.and_then(|halves| drift(&halves, of_chance, drive, &advice)))
         .collect()
 }
 
@@ -150,7 +161,7 @@ fn of_chance([first, second]: &[Beneath; 2], drive: &DrivePlan) -> f64 {
 }
 
 /// The note for what drifts in a drive.
-fn drift([first, second]: &[Beneath; 2], of_chance: f64, drive: &DrivePlan) -> Option<String> {
+fn drift([first, second]: &[Beneath; 2], of_chance: f64, drive: &DrivePlan, advice: &str) -> Option<String> {
     let geometry = &drive.geometry;
     let dies = f64::from(geometry.channels) * f64::from(geometry.ways) * f64::from(geometry.dies);
     let mut found = Vec::new();
@@ -173,10 +184,7 @@ fn drift([first, second]: &[Beneath; 2], of_chance: f64, drive: &DrivePlan) -> O
         ));
     }
     (!found.is_empty()).then(|| {
-        format!(
-            "{NOT_STEADY} in the first half of the run and in the second: {}; set `ramp_time` to exclude the start, and a longer runtime",
-            found.join("; ")
-        )
+        format!("{NOT_STEADY} in the first half of the run and in the second: {}; {advice}", found.join("; "))
     })
 }
 
@@ -371,7 +379,7 @@ mod tests {
         };
         let half =
             |free: f64| Beneath { written: 1 << 20, erases: 1000, amplification: 2.0, free, buffered: 0.0 };
-        let note = |free: [f64; 2], channels: u32| drift(&free.map(half), 0.01, &drive(channels));
+        let note = |free: [f64; 2], channels: u32| drift(&free.map(half), 0.01, &drive(channels), "");
         let said = note([2.8, 3.15], 1).expect("more than a quarter");
         assert!(said.contains("free superblocks of a die 2.80, then 3.15; "), "{said}");
         let said = note([12.0, 10.4], 4).expect("more than a quarter of each die");

@@ -19,6 +19,7 @@ mod programs;
 mod reliability;
 mod sourced;
 mod switch;
+mod throttle;
 mod transfer;
 mod upkeep;
 
@@ -59,6 +60,8 @@ pub use programs::Programs;
 pub use reliability::{CellKind, OneBit, Reliability};
 pub use sourced::SourcedConstant;
 pub(crate) use sourced::source_at;
+pub(crate) use throttle::CELSIUS;
+pub use throttle::{Throttle, ThrottleLevel};
 pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, ExtentTree, Refresh, Wear};
 
@@ -300,6 +303,10 @@ pub struct Firmware {
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<Housekeeping>")]
     pub housekeeping: Option<Housekeeping>,
+    /// Thermal throttling, by the temperature that a scenario gives the drive (`drive.temperature`). Omitted or false: none.
+    #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Switch<Throttle>")]
+    pub throttle: Option<Throttle>,
     /// Merging of writes that cover a unit only in part, one at a time. Omitted or false: it takes no time.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<Merge>")]
@@ -963,6 +970,7 @@ impl Profile {
             within("firmware.housekeeping.every", housekeeping.every, Bytes(1 << 20), Bytes(1 << 40))?;
             within("firmware.housekeeping.time", housekeeping.time, Picos(0), SECOND)?;
         }
+        firmware.throttle.iter().try_for_each(Throttle::check)?;
         within("firmware.op", firmware.op, Percent(1.0), Percent(400.0))?;
         within("firmware.gc.start", firmware.gc.start, Percent(0.0), Percent(50.0))?;
         within("firmware.gc.urgent", firmware.gc.urgent, Percent(0.0), firmware.gc.start)?;

@@ -85,6 +85,9 @@ pub struct DriveSpec {
     /// Whether dies program stripes strictly in turn.
     #[serde(default, skip_serializing_if = "is_default")]
     pub in_turn: bool,
+    /// Longest rest of a hot drive's dies in microseconds, of a period that is 100 us longer; 0: it stays cool.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rest_us: u32,
     /// Units between times at which housekeeping stops programs; 0: never.
     #[serde(default, skip_serializing_if = "is_default")]
     pub housekeeping_units: u32,

@@ -154,7 +154,7 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         lpa: lpa::COMMANDS_SUPPORTED | lpa::EXTENDED | lpa::SUPPORTED_LOG_PAGES,
         elpe: (ERROR_ENTRIES - 1) as u8,
         wctemp: Features::OVER_TEMPERATURE,
-        cctemp: 353,
+        cctemp: Features::CRITICAL_TEMPERATURE,
         kas: keep_alive::GRANULARITY,
         sqes: 0x66,
         cqes: 0x44,

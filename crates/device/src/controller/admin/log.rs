@@ -1,10 +1,10 @@
 //! Log pages (NVMe Base 2.1, 5.1.12): errors, health with live counters, supported features and commands.
 
-use crate::config::{CommandSet, DriveConfig};
+use crate::config::{CommandSet, DriveConfig, Temperature};
 use crate::controller::admin::setting::is_supported;
 use crate::controller::core::Core;
 use crate::controller::namespace::record::Totals;
-use crate::controller::state::feature::{TEMPERATURE, is_of_namespace};
+use crate::controller::state::feature::{Features, is_of_namespace};
 use byteway_clock::{Delay, Lateness, Timing};
 use byteway_firmware::{CollectionState, Health};
 use byteway_wire::nvme::feature::fid;
@@ -17,14 +17,31 @@ use byteway_wire::nvme::{
 
 /// The SMART / Health Information log page of a controller.
 pub(crate) fn smart_of(core: &Core) -> SmartLog {
-    smart(&core.totals(), core.critical_warning(), core.percentage_used(), &core.backing.health())
+    let log = smart(&core.totals(), core.critical_warning(), core.percentage_used(), &core.backing.health());
+    let (temperature, now) = (&core.config.temperature, core.clock.now());
+    let [warning, critical] = [Features::OVER_TEMPERATURE, Features::CRITICAL_TEMPERATURE];
+    let whole = |from, to, unit_s| (temperature.time_at(now, from..to).0 / Delay::from_s(unit_s).0) as u32;
+    let log = SmartLog {
+        composite_temperature: temperature.at(now).into(),
+        warning_temperature_time: whole(warning, critical, 60),
+        critical_temperature_time: whole(critical, u16::MAX, 60),
+        ..log
+    };
+    let Some([light, heavy]) = temperature.throttles else { return log };
+    SmartLog {
+        thermal_1_transitions: temperature.rises(now, light),
+        thermal_2_transitions: temperature.rises(now, heavy),
+        thermal_1_time: whole(light, heavy, 1),
+        thermal_2_time: whole(heavy, u16::MAX, 1),
+        ..log
+    }
 }
 
 /// The SMART / Health Information log page.
 pub fn smart(totals: &Totals, critical_warning: u8, percentage_used: u8, health: &Health) -> SmartLog {
     SmartLog {
         critical_warning,
-        composite_temperature: TEMPERATURE.into(),
+        composite_temperature: Temperature::USUAL.into(),
         available_spare: health.available_spare_percent,
         available_spare_threshold: health.spare_threshold_percent,
         percentage_used,

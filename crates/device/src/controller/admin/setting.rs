@@ -9,7 +9,7 @@ use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::core::Core;
 use crate::controller::memory::host_buffer::{self, HostBuffer};
 use crate::controller::queue::ring::SubmissionQueue;
-use crate::controller::state::feature::{Features, TEMPERATURE, is_of_namespace, is_saveable};
+use crate::controller::state::feature::{Features, is_of_namespace, is_saveable};
 use crate::controller::state::operations::Operation;
 use byteway_link::{Fault, Purpose};
 use byteway_wire::nvme::feature::{
@@ -179,8 +179,9 @@ fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status
             let under = threshold.thsel() == 1;
             let cell = if under { &features.under_temperature } else { &features.over_temperature };
             cell.set(threshold.tmpth());
+            let temperature = core.temperature();
             let crossed =
-                if under { TEMPERATURE <= threshold.tmpth() } else { TEMPERATURE >= threshold.tmpth() };
+                if under { temperature <= threshold.tmpth() } else { temperature >= threshold.tmpth() };
             if crossed && features.async_events.get().smart() & 0b10 != 0 {
                 core.events.raise(byteway_wire::nvme::AsyncEvent::TEMPERATURE_THRESHOLD);
             }

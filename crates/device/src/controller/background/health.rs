@@ -3,7 +3,6 @@
 //! A warning raises an event once, when it appears. A warning that exists at power-on is in the log only.
 
 use crate::controller::core::Core;
-use crate::controller::state::feature::TEMPERATURE;
 use byteway_firmware::Health;
 use byteway_wire::nvme::{AsyncEvent, SmartLog};
 use std::rc::Rc;
@@ -30,10 +29,16 @@ impl Core {
         (erases.saturating_mul(100) / endured.max(1)).min(u8::MAX.into()) as u8
     }
 
+    /// The composite temperature now, in kelvins.
+    pub(crate) fn temperature(&self) -> u16 {
+        self.config.temperature.at(self.clock.now())
+    }
+
     /// The Critical Warning.
     pub(crate) fn critical_warning(&self) -> u8 {
-        let is_hot_or_cold = TEMPERATURE >= self.features.over_temperature.get()
-            || TEMPERATURE <= self.features.under_temperature.get();
+        let temperature = self.temperature();
+        let is_hot_or_cold = temperature >= self.features.over_temperature.get()
+            || temperature <= self.features.under_temperature.get();
         lasting_warnings(&self.backing.health())
             | if is_hot_or_cold { SmartLog::WARNING_TEMPERATURE } else { 0 }
     }
@@ -55,5 +60,21 @@ pub async fn run(core: Rc<Core>) {
                 .filter(|(bit, _)| wanted & bit != 0)
                 .for_each(|(_, event)| peer.events.raise(*event));
         });
+    }
+}
+
+/// Raises the event of a temperature that crosses a threshold, once a crossing.
+pub async fn watch_temperature(core: Rc<Core>) {
+    let mut before = core.temperature();
+    while let Some(step) = core.config.temperature.next(core.clock.now()) {
+        core.clock.timer(step.since(core.clock.now())).await;
+        let after = core.temperature();
+        core.peers.each(|peer| {
+            let is_wanted = peer.features.async_events.get().smart() & SmartLog::WARNING_TEMPERATURE != 0;
+            if is_wanted && peer.features.crosses_threshold(before, after) {
+                peer.events.raise(AsyncEvent::TEMPERATURE_THRESHOLD);
+            }
+        });
+        before = after;
     }
 }

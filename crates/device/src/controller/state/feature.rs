@@ -96,8 +96,17 @@ impl Features {
         Arbitration::new().with_ab(exponent)
     }
 
+    /// Whether a change of the temperature crosses a threshold, so that it is then over or under it.
+    pub fn crosses_threshold(&self, before: u16, after: u16) -> bool {
+        let (over, under) = (self.over_temperature.get(), self.under_temperature.get());
+        before < over && after >= over || before > under && after <= under
+    }
+
     /// Default over temperature threshold in kelvin, the same as WCTEMP.
     pub const OVER_TEMPERATURE: u16 = 343;
+
+    /// CCTEMP in kelvin.
+    pub const CRITICAL_TEMPERATURE: u16 = 353;
 
     /// Saves a value that was set.
     pub fn save(&self, feature: u8, which: u8, value: u32) {
@@ -164,6 +173,3 @@ impl Features {
         }
     }
 }
-
-/// The constant temperature that the drive reports, in kelvin: 40 degrees Celsius. There is no thermal model.
-pub const TEMPERATURE: u16 = 313;
