@@ -830,7 +830,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 50] = [
+        let features: [(&str, Has<'_>); 51] = [
             ("a JBOF", &|plan| plan.jbof.is_some()),
             ("a drive that leaves its JBOF", &|plan| {
                 plan.all().flat_map(|plan| &plan.faults).any(|fault| matches!(fault, Fault::Leave { .. }))

@@ -25,7 +25,7 @@ pub(crate) const STAGES: [Stage; 9] = [
     Stage::Queueing,
 ];
 
-/// Critical Warnings of a health log, without that of the temperature, which is not modeled.
+/// Critical Warnings of a health log, without that of the temperature, which is the scenario's.
 pub(crate) fn warnings(smart: &SmartLog) -> Vec<&'static str> {
     let bits = [(SmartLog::WARNING_SPARE, "spare"), (SmartLog::WARNING_READ_ONLY, "read-only")];
     let raised = bits.into_iter().filter(|(bit, _)| smart.critical_warning & bit != 0);

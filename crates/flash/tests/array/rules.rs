@@ -13,6 +13,7 @@ use std::rc::Rc;
 const FAILED: Outcome = Outcome {
     queued: Delay::ZERO,
     die: [Delay::ZERO; 4],
+    rest: Delay::ZERO,
     cell: Delay::ZERO,
     channel: Delay::ZERO,
     failed: true,

@@ -110,7 +110,7 @@ fn the_time_of_all_dies_is_told_by_whom_they_served() {
 fn a_rest_begins_nothing_and_is_what_is_waited_for() {
     let us = Delay::from_us;
     let throttle = Throttle { period: us(1000), steps: vec![(Time::ZERO + us(1000), us(400))] };
-    run_with(Timing { throttle: Some(throttle), ..timing() }, async move |flash, clock| {
+    run_with(GEOMETRY, Timing { throttle: Some(throttle), ..timing() }, async move |flash, clock| {
         clock.sleep(us(990)).await;
         let [first, second] = [(); 2].map(|()| read_one(&flash, 0, 0, Priority::HostRead));
         let found = first.wait().await;

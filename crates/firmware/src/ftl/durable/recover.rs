@@ -253,7 +253,8 @@ impl<'a> Recovery<'a> {
             }
             // From the end backwards, since the last stripes may be torn.
             debug_assert!(
-                programmed <= pages && base_stripes <= pages,
+                // One that is in one-bit mode now may have held more in the base state.
+                programmed <= pages && (base_stripes <= pages || flash.erases_since_made(block) > 0),
                 "a superblock has more than it holds"
             );
             let last = (0..programmed).rev().find_map(|stripe| flash.stripe_number(block, stripe));
