@@ -282,6 +282,12 @@ class Drive:
     table: Sequence[Table] | None = None
     """With `personality = "tables"`: the tables that exist when the jobs begin. Not for a served drive."""
 
+    temperature: Sequence[Sequence[Any]] | None = None
+    """Composite temperature over simulated time: steps, each an instant since the drive's first power-on, shortly before the jobs begin, and the
+    temperature from then on, such as `[["2 s", "78 C"], ["5 s", "60 C"]]`. At most 1000, ascending. 40 C before the first. A drive throttles by it as
+    `firmware.throttle` of its profile says, and reports it. Default: always 40 C.
+    """
+
     worn: str | None = None
     """Initial wear: mean erase count as a share of `flash.endurance`. Default: 0 %."""
 
