@@ -261,6 +261,6 @@ mod tests {
                 judging += usize::from(role == Role::Judge);
             }
         }
-        assert_eq!(judging, 171);
+        assert_eq!(judging, 175);
     }
 }

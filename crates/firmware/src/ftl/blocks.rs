@@ -9,7 +9,7 @@
 //! those: they are cold, and would be moved again and again if they were mixed with those of ordinary garbage
 //! collection.
 //!
-//! The last superblocks of a die are the cache's for ever, its static part. Of the others it may borrow free ones
+//! The last superblocks of a die are always the cache's, its static part. Of the others it may borrow free ones
 //! ([`DynamicCache`](crate::ftl::config::DynamicCache)): such a superblock is an ordinary one with fewer stripes, and a victim like the rest, of
 //! which emptying frees most. So what was lent comes back when space is short, without a rule of its own.
 //!

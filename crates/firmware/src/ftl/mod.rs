@@ -237,7 +237,7 @@ impl Ftl {
             blocks,
             streams: Streams::new(&config, counts, geometry.total_blocks()),
             filling: Filling::new(&geometry, &config, counts.host, (wordline, slots), writers.len()),
-            collecting: Collecting::new(dies, &config.upkeep),
+            collecting: Collecting::new(dies),
             journal: Journal::new(space),
             checkpoints: Checkpoints::default(),
             parts: Parts::new(config.absorbs_parts.unwrap_or(0), config.keep),

@@ -1,6 +1,5 @@
 //! State of the collectors of all dies.
 
-use crate::ftl::config::Maintenance;
 use byteway_flash::BlockId;
 
 /// State of the collectors.
@@ -11,17 +10,14 @@ pub(in crate::ftl) struct Collecting {
     pub(super) upkeep: Vec<DieUpkeep>,
     /// The host is idle.
     pub(super) is_idle: bool,
-    /// The cache is folded only then, or where space is short.
-    pub(super) folds_idle: bool,
 }
 
 impl Collecting {
-    pub(in crate::ftl) fn new(dies: u32, upkeep: &Maintenance) -> Self {
+    pub(in crate::ftl) fn new(dies: u32) -> Self {
         Collecting {
             moving: vec![Vec::new(); dies as usize],
             upkeep: (0..dies).map(|_| DieUpkeep::default()).collect(),
             is_idle: false,
-            folds_idle: upkeep.slc_folds_idle,
         }
     }
 

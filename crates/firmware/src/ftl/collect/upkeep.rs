@@ -75,7 +75,7 @@ impl State {
         // Superblocks being erased are as good as free, and present victims will be without a further choice.
         let is_short = free + standing.victims <= start;
         let its_turn = !is_short || self.collecting.upkeep[die as usize].since >= TURN;
-        let is_claimed = its_turn && self.is_due(die);
+        let is_claimed = its_turn && self.is_due(core, die);
         self.blocks.claim(die, is_claimed);
         self.refresh(die);
         if is_claimed && let Some(found) = self.take_due(core, die) {
@@ -117,7 +117,7 @@ impl State {
                 // No further gain is possible, so the window of the die ends.
                 self.collecting.upkeep[die as usize].window = 0;
                 self.blocks.starve(die);
-                if self.is_due(die) { self.take_due(core, die) } else { None }
+                if self.is_due(core, die) { self.take_due(core, die) } else { None }
             }
         }
     }
@@ -142,12 +142,12 @@ impl State {
     }
 
     /// Whether a die has work other than garbage collection for space.
-    fn is_due(&mut self, die: u32) -> bool {
+    fn is_due(&mut self, core: &Core, die: u32) -> bool {
         self.blocks.is_queued(die, Queue::Retiring)
             || !self.is_read_only()
                 && (self.blocks.is_queued(die, Queue::Refreshing)
                     || self.is_uneven(die)
-                    || self.is_to_fold(die))
+                    || self.is_to_fold(core, die))
     }
 
     /// Takes the next such work, if a superblock is free beyond the reserve.
@@ -170,7 +170,7 @@ impl State {
             self.collecting.upkeep[die as usize].moved += 1;
             return Some((coldest, Cause::Level));
         }
-        if self.is_to_fold(die) {
+        if self.is_to_fold(core, die) {
             return self.blocks.take_cached(die).map(|block| (block, Cause::Fold));
         }
         None
@@ -204,9 +204,9 @@ impl State {
 
     /// Whether a superblock of a die's cache should be folded: the host is idle, the cache is nearly full, or
     /// a purge needs it.
-    fn is_to_fold(&self, die: u32) -> bool {
+    fn is_to_fold(&self, core: &Core, die: u32) -> bool {
         let (free, full) = self.blocks.cache(die);
-        let is_nearly_full = !self.collecting.folds_idle && free <= (free + full) / 4;
+        let is_nearly_full = !core.config.upkeep.slc_folds_idle && free <= (free + full) / 4;
         full > 0 && (self.collecting.is_idle || is_nearly_full || self.blocks.doomed_of(die) > 0)
     }
 
